@@ -1,0 +1,133 @@
+import type { EncodingCounts } from '../pager/protocol.js';
+
+/** What the plugin (and through it every host) may ask of the controller. Bytes are bytes, times are milliseconds. */
+
+export const EVENT_TYPES = [
+  'llm_request_sent',
+  'llm_first_token',
+  'llm_response_end',
+  'tool_start',
+  'tool_end',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export type Phase = 'tool_running' | 'llm_wait' | 'llm_streaming' | 'idle' | 'unknown';
+
+export interface SandboxSpec {
+  /** Template the sandbox started from; without one its pages are never shared with a template. */
+  template?: string;
+  /** Owner of the memory; sandboxes of different tenants share nothing. Default: the sandbox itself. */
+  tenant?: string;
+  /** Root processes; their descendants belong to the sandbox too. Exactly one of `pids` and `cgroup`. */
+  pids?: number[];
+  /** Path below the memory cgroup mount, or absolute. */
+  cgroup?: string;
+}
+
+export interface TemplateSpec {
+  tenant?: string;
+  /** Usable by every tenant. */
+  public?: boolean;
+  /** Running, warmed process to capture. Exactly one of `pid` and `pack`. */
+  pid?: number;
+  /** Path of a template pack captured before. */
+  pack?: string;
+}
+
+export interface HostEvent {
+  type: EventType;
+  /** When it happened, Unix time in ms. Default: now. */
+  at?: number;
+  /** How long the host expects the wait to last. */
+  expectedMs?: number;
+  /** W3C trace context of the host's own span. */
+  traceparent?: string;
+}
+
+export interface TemplateStatus {
+  id: string;
+  tenant: string | null;
+  public: boolean;
+  /** Pages addressed, distinct pages kept. */
+  pages: number;
+  distinctPages: number;
+  /** Pages of the pack resident in memory: what "base" charges. */
+  residentBytes: number;
+}
+
+export interface WindowSummary {
+  reason: 'first_token' | 'tool_start' | 'budget' | 'exit' | 'shutdown';
+  durationMs: number;
+  pagedOutPages: number;
+  refinedPages: number;
+  bytesIn: number;
+  bytesOut: number;
+  prefetchedPages: number;
+}
+
+export interface SandboxStatus {
+  id: string;
+  template: string | null;
+  tenant: string;
+  phase: Phase;
+  pids: number[];
+  /** Present, anonymous and exclusive (pagemap bits 63, not 61, 56) at the last look. */
+  ownedBytes: number;
+  /** Pages out on our device, in bytes of uncompressed memory, at the last look. */
+  swappedBytes: number;
+  /** What those take in the store: each object's bytes shared among the slots that name it. */
+  storedBytes: number;
+  /** swappedBytes / storedBytes; null while nothing is out. */
+  ratio: number | null;
+  windows: number;
+  lastWindow: WindowSummary | null;
+  /** Faults on pages that were out, and pages put back before they were asked for (total; used; not used). */
+  demandFaults: number;
+  prefetchedPages: number;
+  wastedPages: number;
+}
+
+export interface Status {
+  version: string;
+  uptimeMs: number;
+  enabled: boolean;
+  pid: number;
+  pager: {
+    pid: number;
+    device: string;
+    /** Bytes of the store: arena, tables and indexes resident in memory. */
+    poolBytes: number;
+    baseBytes: number;
+    usedSlots: number;
+    foreignSlots: number;
+    encodings: EncodingCounts;
+    reads: number;
+    writes: number;
+    discards: number;
+    corruptPages: number;
+  };
+  probes: { attached: string[]; warnings: string[]; events: number; dropped: number };
+  sandboxes: SandboxStatus[];
+  templates: TemplateStatus[];
+}
+
+/** Every method throws AgentZipError for what the host did wrong. */
+export interface ControllerApi {
+  putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus>;
+  putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus>;
+  getSandbox(id: string): Promise<SandboxStatus>;
+  /** Pages it back in first when its processes still live. */
+  deleteSandbox(id: string): Promise<void>;
+  /** Returns as soon as the event is taken; work goes on behind it. */
+  event(id: string, event: HostEvent): void;
+  /** Resolves when every page of the sandbox is present; it stays untouched until `postResume`. */
+  prePause(id: string): Promise<void>;
+  postResume(id: string): void;
+  /** Brings the sandbox's pages back now. */
+  wake(id: string): Promise<void>;
+  status(): Promise<Status>;
+  /** Stops compressing from now on; what is out stays readable. */
+  disable(): void;
+  /** Pages everything in, removes the device; afterwards the service exits. AZ_DRAIN_MEMORY when it does not fit. */
+  drain(): Promise<void>;
+}

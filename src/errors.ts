@@ -1,0 +1,128 @@
+/**
+ * Every error AgentZip raises on purpose: code → what went wrong and what to do about it.
+ * `{name}` is filled from the details given to {@link AgentZipError}. docs/errors.md is checked against this table.
+ */
+export const ERRORS = {
+  // Host requirements
+  AZ_NOT_ROOT: ['AgentZip needs root, but runs as uid {uid}', 'run it as root (sudo agentzip …)'],
+  AZ_CAPABILITY_MISSING: [
+    'capability {capability} is missing: {why}',
+    'grant it to the service or container',
+  ],
+  AZ_FUSE_MISSING: ['/dev/fuse can not be opened: {reason}', 'load the kernel module: modprobe fuse'],
+  AZ_LOOP_MISSING: ['/dev/loop-control can not be used: {reason}', 'load the kernel module: modprobe loop'],
+  AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
+  AZ_BTF_MISSING: [
+    'no kernel BTF at {path}',
+    'use a kernel with CONFIG_DEBUG_INFO_BTF=y; AgentZip goes on without probes',
+  ],
+  AZ_PROBE_FAILED: ['probe {probe} could not be {step}: {reason}', '{remedy}'],
+  AZ_DOCTOR: [
+    'this host can not run AgentZip: {missing}',
+    'see the remedies above, then run agentzip doctor again',
+  ],
+
+  // Life of the service
+  AZ_ALREADY_RUNNING: [
+    'another AgentZip runs here (pid {pid}, socket {socket})',
+    'use it, or stop it first: agentzip drain',
+  ],
+  AZ_NOT_RUNNING: ['no AgentZip answers at {socket}', 'start it: agentzip run'],
+  AZ_SWAP_BUSY: ['{device} is already in use as swap', 'stop what uses it: swapoff {device}'],
+  AZ_PAGER_START: ['the pager did not start: {reason}', 'look at {log}; check with agentzip doctor'],
+  AZ_PAGER_LOST: [
+    'the pager (pid {pid}) is gone: {reason}',
+    'restart AgentZip; pages of sandboxes it held may be lost',
+  ],
+  AZ_PAGER_REFUSED: ['the pager refused {request}: {reason}', 'see docs/errors.md'],
+  AZ_DRAIN_MEMORY: [
+    'draining needs {neededMiB} MiB to page everything back in, but {availableMiB} MiB is available',
+    'stop sandboxes or free memory, then run agentzip drain again',
+  ],
+  AZ_TIMEOUT: ['{what} took longer than {seconds} s', '{remedy}'],
+
+  // Store
+  AZ_STORE_FULL: [
+    'the store is full: {usedMiB} of {limitMiB} MiB',
+    'raise store.limitMiB in the policy, or run fewer sandboxes',
+  ],
+  AZ_STORE_CORRUPT: [
+    'page in slot {slot} does not match its hash',
+    'its sandbox must be restarted; check the memory of the host',
+  ],
+  AZ_STORE_FORMAT: [
+    'the store in {what} can not be used: {reason}',
+    'it was written by another version: drain with that version first',
+  ],
+  AZ_PACK_INVALID: ['template pack {path} can not be used: {reason}', 'capture the template again'],
+
+  // Requests of a host
+  AZ_BAD_REQUEST: ['{what}', 'see docs/api.md'],
+  AZ_BAD_JSON: ['the body is not JSON: {reason}', 'send a JSON object with content-type application/json'],
+  AZ_BODY_TOO_LARGE: ['the body has more than {limitKiB} KiB', 'send a smaller body'],
+  AZ_NO_ROUTE: ['{method} {path} is not known', 'see docs/api.md'],
+  AZ_METHOD_NOT_ALLOWED: ['{method} is not allowed on {path}', 'allowed: {allowed}'],
+  AZ_UNKNOWN_SANDBOX: ['sandbox {id} is not registered', 'register it: PUT /v1/sandboxes/{id}'],
+  AZ_UNKNOWN_TEMPLATE: ['template {id} is not registered', 'register it: PUT /v1/templates/{id}'],
+  AZ_TEMPLATE_IN_USE: [
+    'template {id} is in use',
+    'delete its sandboxes first, or give the new template another id',
+  ],
+  AZ_UNKNOWN_EVENT: ['event type {type} is not known', 'known: {known}'],
+  AZ_NO_SUCH_PROCESS: ['pid {pid} is no process', 'register the sandbox while it runs'],
+  AZ_FOREIGN_NAMESPACE: [
+    "pid {pid} belongs to another user's namespace",
+    'run AgentZip in the user namespace that owns the sandbox, or in the initial one',
+  ],
+  AZ_NO_SUCH_CGROUP: [
+    'cgroup {cgroup} does not exist or holds no process',
+    'give the path below the cgroup mount',
+  ],
+  AZ_OWN_PROCESS: ['pid {pid} is AgentZip itself', 'give the pids of the sandbox'],
+  AZ_PROCESS_CLAIMED: ['pid {pid} already belongs to sandbox {owner}', 'delete that sandbox first'],
+
+  // Policy and command line
+  AZ_POLICY_READ: ['policy {file} can not be read: {reason}', 'check the path and its permissions'],
+  AZ_POLICY_SYNTAX: [
+    '{file}:{line}:{column}: {reason}',
+    'correct the file; agentzip policy check {file} tests it',
+  ],
+  AZ_POLICY_INVALID: ['{file}:{line}: {key} {reason}', 'allowed: {allowed}'],
+  AZ_USAGE: ['{what}', 'see agentzip {command} --help'],
+
+  // Demo and bench
+  AZ_WORKLOAD_FAILED: ['the workload failed: {reason}', 'see {log}'],
+  AZ_RESULTS_DIFFER: [
+    'results differ from the run without AgentZip: {what}',
+    'this is a bug: please report it with the seed {seed}',
+  ],
+  AZ_HOST_NOT_CLEAN: ['left behind on this host: {what}', '{remedy}'],
+} as const satisfies Record<string, readonly [message: string, remedy: string]>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+type Details = Record<string, string | number>;
+
+const fill = (template: string, details: Details): string =>
+  template.replace(/\{(\w+)\}/g, (_, name: string) => String(details[name] ?? `{${name}}`));
+
+/** An error with a code of {@link ERRORS}, its cause in `message` and the way out in `remedy`. */
+export class AgentZipError extends Error {
+  override readonly name = 'AgentZipError';
+  readonly remedy: string;
+
+  constructor(
+    readonly code: ErrorCode,
+    readonly details: Details = {},
+    options?: { cause?: unknown },
+  ) {
+    super(fill(ERRORS[code][0], details), options);
+    this.remedy = fill(ERRORS[code][1], details);
+  }
+}
+
+/** Any thrown value as one line: code and message of ours, the message of the rest. */
+export function explain(error: unknown): string {
+  if (error instanceof AgentZipError) return `${error.code}: ${error.message}. Remedy: ${error.remedy}`;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,49 @@
+import koffi from 'koffi';
+import { check } from './errno.js';
+import { libc } from './libc.js';
+
+export const PROT_READ = 1;
+export const PROT_WRITE = 2;
+export const MAP_SHARED = 1;
+export const MAP_PRIVATE = 2;
+export const MAP_ANONYMOUS = 0x20;
+export const MAP_NORESERVE = 0x4000;
+export const MCL_CURRENT = 1;
+export const MCL_FUTURE = 2;
+export const MCL_ONFAULT = 4;
+
+const mmap_ = libc.func(
+  'intptr_t mmap(intptr_t addr, size_t length, int prot, int flags, int fd, int64_t offset)',
+);
+const munmap_ = libc.func('int munmap(intptr_t addr, size_t length)');
+const mlockall_ = libc.func('int mlockall(int flags)');
+const memfdCreate_ = libc.func('int memfd_create(const char *name, unsigned int flags)');
+
+/** Copies `length` bytes between addresses; they must not overlap. */
+export const memcpy: (to: number, from: number, length: number) => number = libc.func(
+  'intptr_t memcpy(intptr_t to, intptr_t from, size_t length)',
+);
+
+/** Maps `length` bytes and returns their address. `fd` -1 with MAP_ANONYMOUS. */
+export function mmap(length: number, prot: number, flags: number, fd: number, offset = 0): number {
+  return check(mmap_(0, length, prot, flags, fd, offset), 'mmap', `fd ${fd}, ${length} bytes`);
+}
+
+export function munmap(address: number, length: number): void {
+  check(munmap_(address, length), 'munmap', `0x${address.toString(16)}`);
+}
+
+/** ArrayBuffer over native memory. It must stay mapped for as long as the buffer is used. */
+export const view = (address: number, length: number): ArrayBuffer => koffi.view(address, length);
+
+/** Address of a buffer's first byte. Stable only for WebAssembly memory that never grows and for native views. */
+export const addressOf = (buffer: ArrayBuffer | ArrayBufferView): number => Number(koffi.address(buffer));
+
+export function mlockall(flags: number): void {
+  check(mlockall_(flags), 'mlockall', `flags ${flags}`);
+}
+
+/** Anonymous memory file (close-on-exec). */
+export function memfdCreate(name: string): number {
+  return check(memfdCreate_(name, 1), 'memfd_create', name);
+}

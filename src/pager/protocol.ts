@@ -1,0 +1,111 @@
+/**
+ * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
+ * little-endian u32: bytes of JSON, bytes of binary tail, request id), JSON, then the tail. Requests carry `op`;
+ * replies carry the same id and either `ok` or `error`.
+ */
+export interface PagerInfo {
+  pid: number;
+  version: string;
+  /** Block device that serves as swap, e.g. `/dev/loop3`. */
+  device: string;
+  /** Swap type as pagemap shows it (bits 0–4). */
+  swapType: number;
+  slots: number;
+}
+
+export interface PackInfo {
+  /** Number of the pack within this pager; names it in claims. */
+  pack: number;
+  pages: number;
+  distinctPages: number;
+}
+
+/** Slots a sandbox owns, as the ledger saw them. Both arrays have one entry a page. */
+export interface Claim {
+  /** Owner: the sandbox. Slots of one owner can be forgotten together. */
+  owner: string;
+  /** Trust domain: objects are shared inside it only. */
+  domain: string;
+  /** Pack the sandbox started from, or null. */
+  pack: number | null;
+  /**
+   * Write sequence the pager gave (`sequence`) after the pages' writes had settled and before the ledger read the
+   * slots a second time. A slot written later is refused as stale: its page may be somebody else's by now.
+   */
+  sequence: number;
+  slots: Uint32Array;
+  /** Page number in the pack's template address space, or NO_TEMPLATE_PAGE. */
+  templatePages: Uint32Array;
+}
+export const NO_TEMPLATE_PAGE = 0xffffffff;
+
+export interface ClaimResult {
+  accepted: number;
+  stale: number;
+}
+
+/** Slots by how their page is stored. */
+export interface EncodingCounts {
+  same: number;
+  /** A further slot of an object that another slot already names. */
+  duplicate: number;
+  /** Equal to a page of the template. */
+  template: number;
+  delta: number;
+  zstd: number;
+  raw: number;
+  /** Not refined yet. */
+  staged: number;
+}
+
+/** What refinement did for one owner since its window opened. */
+export interface RefineResult {
+  pages: number;
+  bytesIn: number;
+  bytesOut: number;
+  cpuMs: number;
+  /** Claimed pages still staged. */
+  remaining: number;
+  encodings: EncodingCounts;
+}
+
+export interface OwnerUse {
+  owner: string;
+  slots: number;
+  /** Payload bytes, each object's divided among the slots that name it. */
+  storedBytes: number;
+}
+
+export interface PagerStatus {
+  poolBytes: number;
+  baseBytes: number;
+  usedSlots: number;
+  /** Slots in use that no sandbox has claimed. */
+  foreignSlots: number;
+  encodings: EncodingCounts;
+  reads: number;
+  writes: number;
+  discards: number;
+  corruptPages: number;
+  sequence: number;
+  packs: { pack: number; residentBytes: number }[];
+  owners: OwnerUse[];
+}
+
+export interface Requests {
+  hello: { request: object; reply: PagerInfo };
+  sequence: { request: object; reply: { sequence: number } };
+  loadPack: { request: { path: string; tenant: string | null; public: boolean }; reply: PackInfo };
+  unloadPack: { request: { pack: number }; reply: object };
+  claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
+  /** Refine this owner's staged pages from now on, in the order they were claimed. */
+  openWindow: { request: { owner: string }; reply: object };
+  /** Stop within the page in hand. */
+  closeWindow: { request: { owner: string }; reply: RefineResult };
+  /** The owner is gone: its slots belong to nobody until they are discarded or overwritten. */
+  forget: { request: { owner: string }; reply: object };
+  status: { request: object; reply: PagerStatus };
+  /** Page everything in, remove the device, exit. Refused with the numbers when memory does not suffice. */
+  drain: { request: object; reply: object };
+}
+export type Op = keyof Requests;

@@ -16,6 +16,7 @@ const ftruncate_ = libc.func('int ftruncate(int fd, int64_t length)');
 const fallocate_ = libc.func('int fallocate(int fd, int mode, int64_t offset, int64_t length)');
 const ioctl_ = libc.func('int ioctl(int fd, unsigned long request, intptr_t argument)');
 const eventfd_ = libc.func('int eventfd(unsigned int value, int flags)');
+const fadvise_ = libc.func('int posix_fadvise(int fd, int64_t offset, int64_t length, int advice)');
 const flock_ = libc.func('int flock(int fd, int operation)');
 
 /** read(2) and write(2) on addresses. They return -1 and leave errno, so that hot loops need no exception. */
@@ -60,4 +61,9 @@ export const eventfd = (): number => check(eventfd_(0, O_NONBLOCK | O_CLOEXEC), 
 /** Takes an exclusive lock on an open file without waiting; false when another process holds it. */
 export function tryLock(fd: number): boolean {
   return flock_(fd, 2 | 4) === 0;
+}
+
+/** Drops a file's clean pages from the page cache. */
+export function dropCache(fd: number): void {
+  fadvise_(fd, 0, 0, 4);
 }

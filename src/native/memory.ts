@@ -1,6 +1,6 @@
 import koffi from 'koffi';
 import { check } from './errno.js';
-import { libc } from './libc.js';
+import { libc, PAGE } from './libc.js';
 
 export const PROT_READ = 1;
 export const PROT_WRITE = 2;
@@ -18,6 +18,8 @@ const mmap_ = libc.func(
 const munmap_ = libc.func('int munmap(intptr_t addr, size_t length)');
 const mlockall_ = libc.func('int mlockall(int flags)');
 const memfdCreate_ = libc.func('int memfd_create(const char *name, unsigned int flags)');
+
+const mincore_ = libc.func('int mincore(intptr_t addr, size_t length, uint8_t *vector)');
 
 /** Copies `length` bytes between addresses; they must not overlap. */
 export const memcpy: (to: number, from: number, length: number) => number = libc.func(
@@ -46,4 +48,19 @@ export function mlockall(flags: number): void {
 /** Anonymous memory file (close-on-exec). */
 export function memfdCreate(name: string): number {
   return check(memfdCreate_(name, 1), 'memfd_create', name);
+}
+
+/** `count` zeroed u32 words outside the JS heap that cost memory only where they are touched. Never freed. */
+export function reserveWords(count: number): Uint32Array {
+  const bytes = count * 4;
+  const address = mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  return new Uint32Array(view(address, bytes));
+}
+
+/** Bytes of a mapped file range that are in the page cache (mincore(2)); `address` page aligned. */
+export function residentBytes(address: number, length: number): number {
+  if (length === 0) return 0;
+  const vector = new Uint8Array(Math.ceil(length / PAGE));
+  check(mincore_(address, length, vector), 'mincore', `0x${address.toString(16)}`);
+  return vector.reduce((sum, page) => sum + (page & 1), 0) * PAGE;
 }

@@ -1,0 +1,92 @@
+import koffi from 'koffi';
+import { AgentZipError } from '../errors.js';
+
+/** libzstd, called by address: no marshalling and no allocation for a page. */
+function bind() {
+  let lib;
+  try {
+    lib = koffi.load('libzstd.so.1');
+  } catch (error) {
+    throw new AgentZipError('AZ_LIBRARY_MISSING', {
+      library: 'libzstd.so.1',
+      reason: (error as Error).message,
+      package: 'libzstd1',
+    });
+  }
+  return {
+    createCCtx: lib.func('intptr_t ZSTD_createCCtx()'),
+    createDCtx: lib.func('intptr_t ZSTD_createDCtx()'),
+    setCParameter: lib.func('size_t ZSTD_CCtx_setParameter(intptr_t context, int parameter, int value)'),
+    setDParameter: lib.func('size_t ZSTD_DCtx_setParameter(intptr_t context, int parameter, int value)'),
+    refPrefix: lib.func('size_t ZSTD_CCtx_refPrefix(intptr_t context, intptr_t prefix, size_t length)'),
+    compress: lib.func(
+      'intptr_t ZSTD_compress2(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
+    ),
+    decompress: lib.func(
+      'intptr_t ZSTD_decompressDCtx(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
+    ),
+    decompressWith: lib.func(
+      'intptr_t ZSTD_decompress_usingDict(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length, intptr_t prefix, size_t prefixLength)',
+    ),
+  };
+}
+
+let bound: ReturnType<typeof bind> | undefined;
+const zstd = (): ReturnType<typeof bind> => (bound ??= bind());
+
+const C_LEVEL = 100;
+const C_CONTENT_SIZE_FLAG = 200;
+const C_CHECKSUM_FLAG = 201;
+const C_DICT_ID_FLAG = 202;
+/** ZSTD_c_format and ZSTD_d_format, experimental but stable since 1.4.0; 1 is "zstd1 without the magic number". */
+const C_FORMAT = 10;
+const D_FORMAT = 1000;
+const MAGICLESS = 1;
+
+/**
+ * Compresses pages into frames without magic number, checksum and content size (our object table knows better).
+ * libzstd reports errors as sizes near 2^64; read as a signed number they are negative, and so are our results.
+ */
+export class ZstdCompressor {
+  private readonly context: number;
+  private readonly fn = zstd();
+
+  constructor(level: number) {
+    this.context = this.fn.createCCtx();
+    this.fn.setCParameter(this.context, C_LEVEL, level);
+    this.fn.setCParameter(this.context, C_CONTENT_SIZE_FLAG, 0);
+    this.fn.setCParameter(this.context, C_CHECKSUM_FLAG, 0);
+    this.fn.setCParameter(this.context, C_DICT_ID_FLAG, 0);
+    this.fn.setCParameter(this.context, C_FORMAT, MAGICLESS);
+  }
+
+  /** Bytes written at `to`, or a negative number when they exceed `capacity`. Addresses are native. */
+  compress(to: number, capacity: number, from: number, length: number): number {
+    return this.fn.compress(this.context, to, capacity, from, length);
+  }
+
+  /** The same with `prefix` as what came before; the decoder must be given equal bytes. */
+  compressDelta(to: number, capacity: number, from: number, length: number, prefix: number, prefixLength: number): number {
+    this.fn.refPrefix(this.context, prefix, prefixLength);
+    return this.fn.compress(this.context, to, capacity, from, length);
+  }
+}
+
+export class ZstdDecompressor {
+  private readonly context: number;
+  private readonly fn = zstd();
+
+  constructor() {
+    this.context = this.fn.createDCtx();
+    this.fn.setDParameter(this.context, D_FORMAT, MAGICLESS);
+  }
+
+  /** Bytes written at `to`; negative for a damaged frame. */
+  decompress(to: number, capacity: number, from: number, length: number): number {
+    return this.fn.decompress(this.context, to, capacity, from, length);
+  }
+
+  decompressDelta(to: number, capacity: number, from: number, length: number, prefix: number, prefixLength: number): number {
+    return this.fn.decompressWith(this.context, to, capacity, from, length, prefix, prefixLength);
+  }
+}

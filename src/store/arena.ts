@@ -1,0 +1,201 @@
+import { punchHole } from '../native/files.js';
+import { reserveWords } from '../native/memory.js';
+import { SEGMENT } from './layout.js';
+
+/** Blocks of one segment are equal; the steps keep what rounding up wastes near 5 %. */
+const CLASS_SIZES = ((): number[] => {
+  const sizes: number[] = [];
+  for (const [upTo, step] of [
+    [512, 32],
+    [1024, 64],
+    [2048, 128],
+    [4096, 256],
+  ]) {
+    for (let size = (sizes.at(-1) ?? 0) + step; size <= upTo; size += step) sizes.push(size);
+  }
+  return sizes;
+})();
+
+/** Class of each length 0–4096. */
+const classOf = Uint8Array.from({ length: 4097 }, (_, length) => CLASS_SIZES.findIndex((size) => size >= length));
+
+const UNIT = 16;
+const SEGMENT_UNITS = SEGMENT / UNIT;
+/** Bitmap words of a segment: enough for its smallest blocks. */
+const BITMAP_WORDS = SEGMENT / CLASS_SIZES[0] / 32;
+const NO_CLASS = 255;
+const NONE = -1;
+/** Empty segments kept mapped before they go back to the kernel, so that staging does not punch on every page. */
+const SPARE_SEGMENTS = 32;
+
+/** Bytes a length takes in the arena. */
+export const blockBytes = (length: number): number => (length === 0 ? 0 : CLASS_SIZES[classOf[length]]);
+
+/**
+ * Allocator of page data: segments of 64 KiB, each cut into blocks of one size. Its state lives outside the memory
+ * file and is rebuilt from the objects after a restart, so nothing in it needs to survive a crash.
+ */
+export class Arena {
+  private readonly segments: number;
+  private readonly segmentClass: Uint8Array;
+  private readonly freeBlocks: Uint16Array;
+  private readonly bitmap: Uint32Array;
+  private readonly next: Int32Array;
+  private readonly previous: Int32Array;
+  /** First segment with a free block, by class. */
+  private readonly partial = new Int32Array(CLASS_SIZES.length).fill(NONE);
+  private empty = NONE;
+  private emptyCount = 0;
+  private highSegment = 0;
+  /** Released segments below highSegment: holes in the file. */
+  private holes = NONE;
+  private inUse = 0;
+
+  /** `fd` and `fileOffset`: where to punch; `bytes`: size of the arena. */
+  constructor(
+    private readonly fd: number,
+    private readonly fileOffset: number,
+    bytes: number,
+  ) {
+    this.segments = Math.floor(bytes / SEGMENT);
+    this.segmentClass = new Uint8Array(this.segments).fill(NO_CLASS);
+    this.freeBlocks = new Uint16Array(this.segments);
+    this.bitmap = reserveWords(this.segments * BITMAP_WORDS);
+    this.next = new Int32Array(this.segments);
+    this.previous = new Int32Array(this.segments);
+  }
+
+  /** Bytes of blocks handed out. */
+  get usedBytes(): number {
+    return this.inUse;
+  }
+
+  /** Offset in 16-byte units of a block for `length` bytes (1–4096), or -1 when the arena is full. */
+  allocate(length: number): number {
+    const sizeClass = classOf[length];
+    let segment = this.partial[sizeClass];
+    if (segment === NONE) {
+      segment = this.takeSegment();
+      if (segment === NONE) return -1;
+      this.open(segment, sizeClass);
+    }
+    const block = this.takeBlock(segment);
+    if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
+    this.inUse += CLASS_SIZES[sizeClass];
+    return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
+  }
+
+  free(unit: number, length: number): void {
+    const sizeClass = classOf[length];
+    const segment = Math.floor(unit / SEGMENT_UNITS);
+    const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
+    this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
+    if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
+    this.inUse -= CLASS_SIZES[sizeClass];
+    if (this.freeBlocks[segment] === blocksOf(sizeClass)) {
+      this.unlink(segment, sizeClass);
+      this.segmentClass[segment] = NO_CLASS;
+      this.releaseSegment(segment);
+    }
+  }
+
+  /** Marks a block as taken while a store is rebuilt; call `finishRecovery` after the last. */
+  reserve(unit: number, length: number): void {
+    const sizeClass = classOf[length];
+    const segment = Math.floor(unit / SEGMENT_UNITS);
+    if (segment >= this.highSegment) this.highSegment = segment + 1;
+    if (this.segmentClass[segment] === NO_CLASS) this.open(segment, sizeClass);
+    const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
+    this.bitmap[segment * BITMAP_WORDS + (block >> 5)] &= ~(1 << (block & 31));
+    if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
+    this.inUse += CLASS_SIZES[sizeClass];
+  }
+
+  finishRecovery(): void {
+    for (let segment = 0; segment < this.segments; segment++) {
+      if (this.segmentClass[segment] !== NO_CLASS) continue;
+      if (segment < this.highSegment) this.punch(segment);
+    }
+    // What a crash left above the last segment in use.
+    const tail = this.highSegment * SEGMENT;
+    if (tail < this.segments * SEGMENT) punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
+  }
+
+  /** Gives all spare segments back to the kernel. */
+  trim(): void {
+    while (this.empty !== NONE) {
+      const segment = this.empty;
+      this.empty = this.next[segment];
+      this.punch(segment);
+    }
+    this.emptyCount = 0;
+  }
+
+  private takeSegment(): number {
+    if (this.empty !== NONE) {
+      const segment = this.empty;
+      this.empty = this.next[segment];
+      this.emptyCount--;
+      return segment;
+    }
+    if (this.holes !== NONE) {
+      const segment = this.holes;
+      this.holes = this.next[segment];
+      return segment;
+    }
+    return this.highSegment < this.segments ? this.highSegment++ : NONE;
+  }
+
+  private releaseSegment(segment: number): void {
+    if (this.emptyCount >= SPARE_SEGMENTS) return this.punch(segment);
+    this.next[segment] = this.empty;
+    this.empty = segment;
+    this.emptyCount++;
+  }
+
+  private punch(segment: number): void {
+    punchHole(this.fd, this.fileOffset + segment * SEGMENT, SEGMENT);
+    this.next[segment] = this.holes;
+    this.holes = segment;
+  }
+
+  private open(segment: number, sizeClass: number): void {
+    const blocks = blocksOf(sizeClass);
+    this.segmentClass[segment] = sizeClass;
+    this.freeBlocks[segment] = blocks;
+    for (let word = 0; word < BITMAP_WORDS; word++) {
+      const left = blocks - word * 32;
+      this.bitmap[segment * BITMAP_WORDS + word] = left >= 32 ? 0xffffffff : left > 0 ? 2 ** left - 1 : 0;
+    }
+    this.link(segment, sizeClass);
+  }
+
+  private takeBlock(segment: number): number {
+    for (let at = segment * BITMAP_WORDS, word = 0; word < BITMAP_WORDS; word++) {
+      const bits = this.bitmap[at + word];
+      if (bits === 0) continue;
+      const bit = 31 - Math.clz32(bits & -bits);
+      this.bitmap[at + word] = bits & (bits - 1);
+      return word * 32 + bit;
+    }
+    throw new Error(`segment ${segment} is listed as partial but has no free block`);
+  }
+
+  private link(segment: number, sizeClass: number): void {
+    const head = this.partial[sizeClass];
+    this.next[segment] = head;
+    this.previous[segment] = NONE;
+    if (head !== NONE) this.previous[head] = segment;
+    this.partial[sizeClass] = segment;
+  }
+
+  private unlink(segment: number, sizeClass: number): void {
+    const before = this.previous[segment];
+    const after = this.next[segment];
+    if (before === NONE) this.partial[sizeClass] = after;
+    else this.next[before] = after;
+    if (after !== NONE) this.previous[after] = before;
+  }
+}
+
+const blocksOf = (sizeClass: number): number => Math.floor(SEGMENT / CLASS_SIZES[sizeClass]);

@@ -1,0 +1,102 @@
+import { Kind } from '../codec/kinds.js';
+import type { Arena } from './arena.js';
+import { Super } from './layout.js';
+import { packOf } from './packs.js';
+import type { Tables } from './tables.js';
+import { Counter, type Volatile } from './volatile.js';
+
+/** What an object is made from. Reused for each object: the request loop allocates nothing. */
+export interface ObjectFields {
+  kind: number;
+  domain: number;
+  length: number;
+  /** Arena offset in 16-byte units; for SAME the low half of the word. */
+  offset: number;
+  /** Base object or template reference; for SAME the high half of the word. */
+  base: number;
+  hashLow: number;
+  hashHigh: number;
+}
+
+const hasBlock = (kind: number): boolean => kind !== Kind.SAME && kind !== Kind.TEMPLATE;
+const namesPack = (kind: number): boolean => kind === Kind.TEMPLATE || kind === Kind.TEMPLATE_DELTA;
+/** Staged pages are not found by content: they are not compared yet. Same-filled ones cost nothing. */
+const isIndexed = (kind: number): boolean => kind !== Kind.STAGED && kind !== Kind.SAME;
+
+/** The object table: makes, counts and frees objects. Used by the data loop only. */
+export class Objects {
+  /** Objects that name each pack; a pack in use must stay. */
+  readonly packUses = new Uint32Array(256);
+  private freeList = 0;
+
+  constructor(
+    private readonly tables: Tables,
+    private readonly arena: Arena,
+    private readonly shared: Volatile,
+  ) {}
+
+  /** A new object with no references yet, or 0 when the table is full. */
+  create(fields: ObjectFields): number {
+    const { tables } = this;
+    let object = this.freeList;
+    if (object !== 0) this.freeList = tables.objectOffset[object];
+    else {
+      object = tables.superblock[Super.HIGH_OBJECT];
+      if (object >= tables.objects) return 0;
+      tables.superblock[Super.HIGH_OBJECT] = object + 1;
+    }
+    tables.objectHashLow[object] = fields.hashLow;
+    tables.objectHashHigh[object] = fields.hashHigh;
+    tables.objectDomain[object] = fields.domain;
+    tables.objectLength[object] = fields.length;
+    tables.objectOffset[object] = fields.offset;
+    tables.objectBase[object] = fields.base;
+    tables.objectRefs[object] = 0;
+    tables.objectKind[object] = fields.kind;
+    if (fields.kind === Kind.DELTA) this.retain(fields.base);
+    this.admit(object);
+    return object;
+  }
+
+  retain(object: number): void {
+    this.tables.objectRefs[object]++;
+  }
+
+  /** Takes one reference away; the last one frees the object, and its base's reference with it. */
+  release(object: number): void {
+    const { tables } = this;
+    if (--tables.objectRefs[object] > 0) return;
+    const kind = tables.objectKind[object];
+    const base = tables.objectBase[object];
+    if (isIndexed(kind)) this.shared.hashes.remove(object);
+    if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
+    if (namesPack(kind)) this.packUses[packOf(base)]--;
+    if (hasBlock(kind)) this.arena.free(tables.objectOffset[object], tables.objectLength[object]);
+    this.putOnFreeList(object);
+    if (kind === Kind.DELTA) this.release(base);
+  }
+
+  /** Enters an object into the counts and the index; also for each survivor of a restart. */
+  admit(object: number): void {
+    const kind = this.tables.objectKind[object];
+    if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] += this.tables.objectLength[object];
+    if (namesPack(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
+    if (isIndexed(kind)) this.shared.hashes.insert(object);
+  }
+
+  /** Takes in an object that outlived a restart, with its references counted, or frees it when it has none. */
+  readmit(object: number): void {
+    const { tables } = this;
+    if (tables.objectRefs[object] === 0) return this.putOnFreeList(object);
+    if (hasBlock(tables.objectKind[object])) {
+      this.arena.reserve(tables.objectOffset[object], tables.objectLength[object]);
+    }
+    this.admit(object);
+  }
+
+  private putOnFreeList(object: number): void {
+    this.tables.objectKind[object] = Kind.FREE;
+    this.tables.objectOffset[object] = this.freeList;
+    this.freeList = object;
+  }
+}

@@ -1,0 +1,191 @@
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { Workspace } from '../codec/kernels.js';
+import { AgentZipError } from '../errors.js';
+import { dropCache } from '../native/files.js';
+import { PAGE } from '../native/libc.js';
+import { HashIndex, hashIndexWords } from './hash-index.js';
+import { SketchIndex, sketchIndexWords } from './sketch-index.js';
+
+/** A run of template addresses: `pages` pages that began at address `start` of the captured process. */
+export interface PackRegion {
+  /** What the region was, e.g. `heap` or `private-file:/usr/lib/libx.so:1`: names it in processes started afresh. */
+  key: string;
+  start: number;
+  pages: number;
+}
+
+export interface PackMeta {
+  id: string;
+  tenant: string | null;
+  public: boolean;
+}
+
+/** One page of a template; `templatePage` counts pages over all regions in their order. */
+export interface PackPage {
+  templatePage: number;
+  bytes: Uint8Array;
+}
+
+/**
+ * File: header page, distinct raw pages, then u32 columns, then JSON. Header: magic, version, then u64 offset and
+ * length in bytes of each section. Page numbers in columns are 1-based so that 0 can mean none.
+ */
+const MAGIC = 'AZPACK01';
+export const PACK_SECTIONS = ['pages', 'map', 'hashLow', 'hashHigh', 'hashes', 'sketches', 'json'] as const;
+export type PackSection = (typeof PACK_SECTIONS)[number];
+export type PackSections = Record<PackSection, [offset: number, bytes: number]>;
+
+const HEADER_SECTIONS_AT = 16;
+
+/** Collects the distinct pages and their columns while they are written. */
+class PackBuilder {
+  private readonly workspace = new Workspace(3 * PAGE);
+  private readonly hashLow: Uint32Array;
+  private readonly hashHigh: Uint32Array;
+  private readonly byHash: HashIndex;
+  private readonly sketches: SketchIndex;
+  readonly map: Uint32Array;
+  distinct = 0;
+
+  constructor(
+    private readonly fd: number,
+    totalPages: number,
+  ) {
+    this.map = new Uint32Array(totalPages);
+    this.hashLow = new Uint32Array(totalPages + 1);
+    this.hashHigh = new Uint32Array(totalPages + 1);
+    const hashWords = new Uint32Array(hashIndexWords(totalPages));
+    this.byHash = new HashIndex(hashWords, this.hashLow, this.hashHigh, null);
+    this.byHash.reset();
+    this.sketches = new SketchIndex(new Uint32Array(sketchIndexWords(totalPages)));
+    this.sketches.reset();
+  }
+
+  add({ templatePage, bytes }: PackPage): void {
+    const { kernels, words } = this.workspace;
+    this.workspace.bytes.set(bytes, 0);
+    // Same-filled pages need no base.
+    if (kernels.isSameFilled(0) === 1) return;
+    kernels.xxh64(0, PAGE);
+    const low = words[PAGE / 4];
+    const high = words[PAGE / 4 + 1];
+    let page = this.byHash.find(low, high, 0);
+    if (page === 0 || !this.holds(page)) {
+      page = ++this.distinct;
+      this.hashLow[page] = low;
+      this.hashHigh[page] = high;
+      this.byHash.insert(page);
+      kernels.sketch(0, PAGE);
+      this.sketches.insert(words, PAGE / 4, 0, page);
+      writeSync(this.fd, this.workspace.bytes, 0, PAGE, page * PAGE);
+    }
+    this.map[templatePage] = page;
+  }
+
+  columns(): [PackSection, Uint8Array][] {
+    const bytes = (words: Uint32Array): Uint8Array => new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+    return [
+      ['map', bytes(this.map)],
+      ['hashLow', bytes(this.hashLow.slice(0, this.distinct + 1))],
+      ['hashHigh', bytes(this.hashHigh.slice(0, this.distinct + 1))],
+      ['hashes', bytes(this.byHash.used())],
+      ['sketches', bytes(this.sketches.used())],
+    ];
+  }
+
+  /** Does the page already written hold the bytes in the workspace? */
+  private holds(page: number): boolean {
+    readSync(this.fd, this.workspace.bytes, 2 * PAGE, PAGE, page * PAGE);
+    return this.workspace.kernels.differingWords(0, 2 * PAGE) === 0;
+  }
+}
+
+/**
+ * Writes a template pack (mode 0600), atomically: the file appears whole or not at all. Pages may come in any order;
+ * those that are missing or same-filled have no base. Returns addressed and distinct pages.
+ */
+export async function writePack(
+  path: string,
+  regions: readonly PackRegion[],
+  pages: AsyncIterable<PackPage> | Iterable<PackPage>,
+  meta: PackMeta,
+): Promise<{ pages: number; distinctPages: number }> {
+  const total = regions.reduce((sum, region) => sum + region.pages, 0);
+  const temporary = `${path}.${process.pid}.tmp`;
+  const fd = openSync(temporary, 'wx+', 0o600);
+  try {
+    const builder = new PackBuilder(fd, total);
+    for await (const page of pages) builder.add(page);
+    const sections = { pages: [PAGE, builder.distinct * PAGE] } as PackSections;
+    const json = new TextEncoder().encode(JSON.stringify({ regions, meta, distinct: builder.distinct }));
+    let at = PAGE * (1 + builder.distinct);
+    for (const [name, bytes] of [...builder.columns(), ['json', json] as [PackSection, Uint8Array]]) {
+      sections[name] = [at, bytes.length];
+      writeSync(fd, bytes, 0, bytes.length, at);
+      at = Math.ceil((at + bytes.length) / PAGE) * PAGE;
+    }
+    writeSync(fd, encodeHeader(sections), 0, PAGE, 0);
+    fsyncSync(fd);
+    // Only pages that become a base shall cost memory.
+    dropCache(fd);
+    renameSync(temporary, path);
+    return { pages: builder.map.reduce((count, page) => count + (page === 0 ? 0 : 1), 0), distinctPages: builder.distinct };
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function encodeHeader(sections: PackSections): Uint8Array {
+  const header = Buffer.alloc(PAGE);
+  header.write(MAGIC, 0, 'latin1');
+  PACK_SECTIONS.forEach((name, i) => {
+    header.writeDoubleLE(sections[name][0], HEADER_SECTIONS_AT + i * 16);
+    header.writeDoubleLE(sections[name][1], HEADER_SECTIONS_AT + i * 16 + 8);
+  });
+  return header;
+}
+
+/** Sections of a pack, checked against the size of its file. AZ_PACK_INVALID when they do not fit. */
+export function readPackSections(fd: number, path: string): PackSections {
+  const header = Buffer.alloc(PAGE);
+  const size = fstatSync(fd).size;
+  const refuse = (reason: string) => new AgentZipError('AZ_PACK_INVALID', { path, reason });
+  if (readSync(fd, header, 0, PAGE, 0) !== PAGE) throw refuse('it is too short');
+  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('it is no template pack of this version');
+  const sections = {} as PackSections;
+  PACK_SECTIONS.forEach((name, i) => {
+    const offset = header.readDoubleLE(HEADER_SECTIONS_AT + i * 16);
+    const bytes = header.readDoubleLE(HEADER_SECTIONS_AT + i * 16 + 8);
+    if (!(Number.isSafeInteger(offset) && Number.isSafeInteger(bytes) && offset >= PAGE && bytes >= 0)) {
+      throw refuse(`section ${name} is damaged`);
+    }
+    if (offset % PAGE !== 0 || offset + bytes > size) throw refuse(`section ${name} lies outside the file`);
+    sections[name] = [offset, bytes];
+  });
+  return sections;
+}
+
+/** Regions and origin of a pack on disk. */
+export function readPackRegions(path: string): { regions: PackRegion[]; meta: PackMeta; distinctPages: number } {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch (error) {
+    throw new AgentZipError('AZ_PACK_INVALID', { path, reason: (error as Error).message });
+  }
+  try {
+    const [offset, bytes] = readPackSections(fd, path).json;
+    const json = Buffer.alloc(bytes);
+    readSync(fd, json, 0, bytes, offset);
+    const { regions, meta, distinct } = JSON.parse(json.toString('utf8'));
+    return { regions, meta, distinctPages: distinct };
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new AgentZipError('AZ_PACK_INVALID', { path, reason: error.message });
+    throw error;
+  } finally {
+    closeSync(fd);
+  }
+}

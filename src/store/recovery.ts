@@ -1,0 +1,44 @@
+import { Kind } from '../codec/kinds.js';
+import { Super } from './layout.js';
+import type { Store } from './store.js';
+import type { Volatile } from './volatile.js';
+
+/**
+ * Rebuilds all that is not in the memory file: counts are taken from the slots, which alone say what is alive;
+ * free lists, arena and hash index follow. Objects that no slot or living delta names are what a crash interrupted:
+ * they go. Sketches are not rebuilt: pages stored before the restart can be read and shared as duplicates, but are
+ * no candidates for new deltas.
+ */
+export function recover(store: Store, shared: Volatile): { slots: number; objects: number } {
+  const { tables } = store;
+  const highObject = tables.superblock[Super.HIGH_OBJECT];
+  const highSlot = tables.superblock[Super.HIGH_SLOT];
+  shared.hashes.reset();
+  shared.sketches.reset();
+  shared.counters.fill(0);
+  shared.windowOpen.fill(0);
+  shared.ownerStats.fill(0);
+  tables.objectRefs.fill(0, 0, highObject);
+  let slots = 0;
+  let sequence = tables.superblock[Super.SEQUENCE];
+  for (let slot = 0; slot < highSlot; slot++) {
+    const object = tables.slotObject[slot];
+    // A crash between a slot's own sequence and the global one must not let the number be given out twice.
+    if (((tables.slotSequence[slot] - sequence) | 0) > 0) sequence = tables.slotSequence[slot];
+    if (object === 0) continue;
+    tables.objectRefs[object]++;
+    slots++;
+  }
+  tables.superblock[Super.SEQUENCE] = sequence;
+  for (let object = 1; object < highObject; object++) {
+    const alive = tables.objectKind[object] === Kind.DELTA && tables.objectRefs[object] > 0;
+    if (alive) tables.objectRefs[tables.objectBase[object]]++;
+  }
+  let objects = 0;
+  for (let object = 1; object < highObject; object++) {
+    if (tables.objectRefs[object] > 0) objects++;
+    store.objects.readmit(object);
+  }
+  store.arena.finishRecovery();
+  return { slots, objects };
+}

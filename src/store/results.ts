@@ -1,0 +1,81 @@
+import { PAGE } from '../native/libc.js';
+
+/** Words of a result, ahead of its payload. */
+export const Result = {
+  SLOT: 0,
+  /** The slot's write sequence and object when the worker read its page. */
+  SEQUENCE: 1,
+  STAGED: 2,
+  /** A Kind, or DUPLICATE. */
+  KIND: 3,
+  LENGTH: 4,
+  /** Object or template reference of the base; for DUPLICATE the object that already holds the page. */
+  BASE: 5,
+  /** Hash of the bytes the worker had for that object: an object reused since then has another. */
+  BASE_HASH_LOW: 6,
+  BASE_HASH_HIGH: 7,
+  /** Sketch of the page, four words. */
+  SKETCH: 8,
+  OWNER: 12,
+} as const;
+export const DUPLICATE = 100;
+
+const HEADER_BYTES = 64;
+const ENTRY_BYTES = HEADER_BYTES + PAGE;
+const ENTRIES = 64;
+const RING_HEADER_BYTES = 64;
+const HEAD = 0;
+const TAIL = 1;
+
+export const RESULT_RING_BYTES = RING_HEADER_BYTES + ENTRIES * ENTRY_BYTES;
+
+/**
+ * Results of one refine worker on their way to the data loop: one producer, one consumer, no locks. Counters run
+ * modulo 2^32; ENTRIES divides it.
+ */
+export class ResultRing {
+  private readonly control: Int32Array;
+  readonly words: Uint32Array;
+
+  /** `address`: native address of the RESULT_RING_BYTES in `buffer`. */
+  constructor(
+    buffer: ArrayBuffer,
+    private readonly address: number,
+  ) {
+    this.control = new Int32Array(buffer, 0, 2);
+    this.words = new Uint32Array(buffer);
+  }
+
+  /** Index in `words` of the next free entry, waiting for the consumer if need be. */
+  reserve(): number {
+    for (;;) {
+      const tail = Atomics.load(this.control, TAIL);
+      if (((this.control[HEAD] - tail) | 0) < ENTRIES) break;
+      Atomics.wait(this.control, TAIL, tail, 1);
+    }
+    return entryWords(this.control[HEAD]);
+  }
+
+  publish(): void {
+    Atomics.store(this.control, HEAD, (this.control[HEAD] + 1) | 0);
+  }
+
+  /** Index in `words` of the oldest entry, or -1. */
+  peek(): number {
+    const tail = this.control[TAIL];
+    return Atomics.load(this.control, HEAD) === tail ? -1 : entryWords(tail);
+  }
+
+  consume(): void {
+    Atomics.store(this.control, TAIL, (this.control[TAIL] + 1) | 0);
+    Atomics.notify(this.control, TAIL);
+  }
+
+  /** Native address of an entry's payload, PAGE bytes. */
+  payload(entry: number): number {
+    return this.address + entry * 4 + HEADER_BYTES;
+  }
+}
+
+const entryWords = (counter: number): number =>
+  (RING_HEADER_BYTES + ((counter >>> 0) % ENTRIES) * ENTRY_BYTES) / 4;

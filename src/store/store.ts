@@ -1,0 +1,260 @@
+import { canBeBase, Kind } from '../codec/kinds.js';
+import type { Workspace } from '../codec/kernels.js';
+import { PAGE } from '../native/libc.js';
+import { memcpy } from '../native/memory.js';
+import { ZstdCompressor } from '../native/zstd.js';
+import { Arena } from './arena.js';
+import { Decoder, DECODER_BYTES } from './decoder.js';
+import { MAX_OWNERS, Super } from './layout.js';
+import { Objects, type ObjectFields } from './objects.js';
+import type { PackSet } from './packs.js';
+import { DUPLICATE, Result, type ResultRing } from './results.js';
+import type { Tables } from './tables.js';
+import { Counter, OWNER_STATS, OwnerStat, type Volatile } from './volatile.js';
+
+/** Workspace a store needs for itself, behind whatever its front end keeps there. */
+export const STORE_BYTES = DECODER_BYTES + 2 * PAGE;
+
+export interface StoreOptions {
+  /** The memory file behind the tables. */
+  fd: number;
+  /** Bytes of pages waiting to be refined from which new pages are compressed as they arrive. */
+  stagingBytes: number;
+  /** Where in the workspace the store's STORE_BYTES are. */
+  scratch: number;
+}
+
+/**
+ * The page store, as the data loop sees it: pages go in and out at offsets of the loop's workspace. Nothing here
+ * allocates on the JS heap once it is made. What is written is in the memory file, reachable from its slot, before
+ * `write` returns; every intermediate state is one that `recover` understands.
+ */
+export class Store {
+  readonly arena: Arena;
+  readonly objects: Objects;
+  readonly decoder: Decoder;
+  private readonly compressor = new ZstdCompressor(1);
+  private readonly fields: ObjectFields = { kind: 0, domain: 0, length: 0, offset: 0, base: 0, hashLow: 0, hashHigh: 0 };
+  private readonly output: number;
+  private readonly hash: number;
+
+  constructor(
+    readonly tables: Tables,
+    private readonly shared: Volatile,
+    packs: PackSet,
+    private readonly workspace: Workspace,
+    private readonly options: StoreOptions,
+  ) {
+    this.arena = new Arena(options.fd, tables.arenaFileOffset, tables.mapping.geometry.arenaBytes);
+    this.objects = new Objects(tables, this.arena, shared);
+    this.decoder = new Decoder(tables, packs, workspace, options.scratch);
+    this.output = options.scratch + DECODER_BYTES;
+    this.hash = this.output + PAGE;
+  }
+
+  /** Stores the page at `at`; false when the store is full, and the slot keeps what it had. */
+  write(slot: number, at: number): boolean {
+    const { workspace, shared, fields } = this;
+    workspace.kernels.xxh64(at, this.hash);
+    fields.hashLow = workspace.words[this.hash / 4];
+    fields.hashHigh = workspace.words[this.hash / 4 + 1];
+    fields.domain = 0;
+    fields.base = 0;
+    if (workspace.kernels.isSameFilled(at) === 1) {
+      fields.kind = Kind.SAME;
+      fields.length = 0;
+      fields.offset = workspace.words[at / 4];
+      fields.base = workspace.words[at / 4 + 1];
+    } else if (!this.place(at)) {
+      shared.counters[Counter.REFUSED]++;
+      return false;
+    }
+    const object = this.objects.create(fields);
+    if (object === 0) {
+      if (fields.length > 0) this.arena.free(fields.offset, fields.length);
+      shared.counters[Counter.REFUSED]++;
+      return false;
+    }
+    this.assign(slot, object);
+    this.tables.slotOwner[slot] = 0;
+    shared.counters[Counter.WRITES]++;
+    shared.counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
+    return true;
+  }
+
+  /** Brings the slot's page to `at`; zeros for a slot never written. False when the page is damaged. */
+  read(slot: number, at: number): boolean {
+    this.shared.counters[Counter.READS]++;
+    const object = this.tables.slotObject[slot];
+    if (object === 0) {
+      this.workspace.bytes.fill(0, at, at + PAGE);
+      return true;
+    }
+    if (this.decoder.read(object, at)) return true;
+    this.shared.counters[Counter.CORRUPT]++;
+    return false;
+  }
+
+  /** Frees `count` slots from `first` on. */
+  discard(first: number, count: number): void {
+    const { tables } = this;
+    const end = Math.min(first + count, tables.superblock[Super.HIGH_SLOT]);
+    for (let slot = first; slot < end; slot++) {
+      if (tables.slotObject[slot] === 0) continue;
+      this.assign(slot, 0);
+      tables.slotOwner[slot] = 0;
+      this.shared.counters[Counter.DISCARDS]++;
+    }
+    this.shared.counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
+  }
+
+  /**
+   * Notes that `owner` owns these slots as they were at `sequence`. Returns those accepted that wait for
+   * refinement, and how many were written later or belong to somebody else.
+   */
+  claim(owner: number, sequence: number, slots: Uint32Array): { staged: Uint32Array; stale: number } {
+    const { tables } = this;
+    const indexes = new Uint32Array(slots.length);
+    let staged = 0;
+    let stale = 0;
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i];
+      const object = slot < tables.slots ? tables.slotObject[slot] : 0;
+      const later = object === 0 || ((tables.slotSequence[slot] - sequence) | 0) > 0;
+      if (later || (tables.slotOwner[slot] !== 0 && tables.slotOwner[slot] !== owner)) {
+        stale++;
+        continue;
+      }
+      tables.slotOwner[slot] = owner;
+      if (tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
+    }
+    return { staged: indexes.slice(0, staged), stale };
+  }
+
+  /** The owner is gone; its slots are nobody's. */
+  forget(owner: number): void {
+    const { slotOwner, superblock } = this.tables;
+    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) if (slotOwner[slot] === owner) slotOwner[slot] = 0;
+  }
+
+  /** Takes the oldest result off the ring and puts it in place, if all it rests on still holds. False: ring empty. */
+  commitNext(ring: ResultRing): boolean {
+    const entry = ring.peek();
+    if (entry < 0) return false;
+    this.commit(ring, entry);
+    ring.consume();
+    return true;
+  }
+
+  private commit(ring: ResultRing, entry: number): void {
+    const { tables, fields } = this;
+    const { words } = ring;
+    const slot = words[entry + Result.SLOT];
+    const staged = words[entry + Result.STAGED];
+    const owner = words[entry + Result.OWNER];
+    const current =
+      tables.slotObject[slot] === staged &&
+      tables.slotSequence[slot] === words[entry + Result.SEQUENCE] &&
+      tables.objectKind[staged] === Kind.STAGED &&
+      tables.slotOwner[slot] === owner &&
+      owner !== 0 &&
+      owner < MAX_OWNERS;
+    if (!current) return;
+    const domain = tables.ownerDomains[owner];
+    const kind = words[entry + Result.KIND];
+    const base = words[entry + Result.BASE];
+    if ((kind === DUPLICATE || kind === Kind.DELTA) && !this.stillHolds(ring, entry, base, domain)) return;
+    if (kind === DUPLICATE) {
+      this.swapIn(slot, base);
+    } else {
+      fields.kind = kind;
+      fields.domain = domain;
+      fields.length = words[entry + Result.LENGTH];
+      fields.base = base;
+      fields.offset = 0;
+      fields.hashLow = tables.objectHashLow[staged];
+      fields.hashHigh = tables.objectHashHigh[staged];
+      if (fields.length > 0 && !this.copyIn(ring.payload(entry))) return;
+      const object = this.objects.create(fields);
+      if (object === 0) {
+        if (fields.length > 0) this.arena.free(fields.offset, fields.length);
+        return;
+      }
+      this.swapIn(slot, object);
+      if (canBeBase(kind)) this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object);
+    }
+    this.count(owner, kind, kind === DUPLICATE ? 0 : fields.length);
+  }
+
+  /** Is the object that the worker built on still the same page, in the same domain, and fit for it? */
+  private stillHolds(ring: ResultRing, entry: number, object: number, domain: number): boolean {
+    const { tables } = this;
+    const kind = tables.objectKind[object];
+    const fit = ring.words[entry + Result.KIND] === DUPLICATE ? kind !== Kind.FREE && kind !== Kind.STAGED : canBeBase(kind);
+    return (
+      fit &&
+      tables.objectDomain[object] === domain &&
+      tables.objectHashLow[object] === ring.words[entry + Result.BASE_HASH_LOW] &&
+      tables.objectHashHigh[object] === ring.words[entry + Result.BASE_HASH_HIGH]
+    );
+  }
+
+  private count(owner: number, kind: number, length: number): void {
+    const at = owner * OWNER_STATS;
+    const { ownerStats, counters } = this.shared;
+    ownerStats[at + OwnerStat.PAGES]++;
+    ownerStats[at + OwnerStat.BYTES_OUT] += length;
+    ownerStats[at + OwnerStat.KINDS + (kind === DUPLICATE ? 0 : kind)]++;
+    counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
+  }
+
+  /** Same page, other encoding: the slot's sequence and owner stay. */
+  private swapIn(slot: number, object: number): void {
+    const old = this.tables.slotObject[slot];
+    this.objects.retain(object);
+    Atomics.store(this.tables.slotObject, slot, object);
+    this.objects.release(old);
+  }
+
+  /** Gives a slot another page (0: none) and a new sequence. */
+  private assign(slot: number, object: number): void {
+    const { tables } = this;
+    const old = tables.slotObject[slot];
+    if (object !== 0) this.objects.retain(object);
+    if (slot >= tables.superblock[Super.HIGH_SLOT]) tables.superblock[Super.HIGH_SLOT] = slot + 1;
+    const sequence = (tables.superblock[Super.SEQUENCE] + 1) >>> 0;
+    tables.slotSequence[slot] = sequence;
+    Atomics.store(tables.slotObject, slot, object);
+    Atomics.store(tables.superblock, Super.SEQUENCE, sequence);
+    if (old !== 0) this.objects.release(old);
+  }
+
+  /** Puts a page's bytes into the arena, as they are while there is room for staging. */
+  private place(at: number): boolean {
+    const { fields } = this;
+    const full = this.shared.counters[Counter.STAGED_BYTES] + PAGE > this.options.stagingBytes;
+    let from = this.workspace.address + at;
+    fields.kind = Kind.STAGED;
+    fields.length = PAGE;
+    if (full) {
+      const output = this.workspace.address + this.output;
+      const length = this.compressor.compress(output, PAGE - 1, from, PAGE);
+      fields.kind = length > 0 ? Kind.ZSTD : Kind.RAW;
+      if (length > 0) {
+        fields.length = length;
+        from = output;
+      }
+    }
+    return this.copyIn(from);
+  }
+
+  /** Copies `fields.length` bytes into a new block and sets `fields.offset`; false when the arena is full. */
+  private copyIn(from: number): boolean {
+    const { fields } = this;
+    const unit = this.arena.allocate(fields.length);
+    if (unit < 0) return false;
+    memcpy(this.tables.arenaAddress + unit * 16, from, fields.length);
+    fields.offset = unit;
+    return true;
+  }
+}

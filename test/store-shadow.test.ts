@@ -1,0 +1,88 @@
+import { afterEach, expect, test } from 'vitest';
+import { Kind } from '../src/codec/kinds.js';
+import { Random, testRandom } from './support/seed.js';
+import { PAGE, StoreBench, violations } from './support/store.js';
+
+const SLOTS = 600;
+const STEPS = 12_000;
+
+let bench: StoreBench;
+afterEach(() => bench?.close());
+
+/** Pages as sandboxes have them: unlike, alike, equal, same-filled, empty. */
+function makePage(random: Random, families: Uint8Array[]): Uint8Array {
+  const dice = random.below(10);
+  if (dice === 0) return new Uint8Array(PAGE);
+  if (dice === 1) return new Uint8Array(PAGE).fill(random.below(256));
+  if (dice === 2) return random.bytes(PAGE);
+  const page = families[random.below(families.length)].slice();
+  const changes = dice < 5 ? 0 : random.below(dice < 9 ? 20 : 1500);
+  for (let i = 0; i < changes; i++) page[random.below(PAGE)] = random.below(256);
+  return page;
+}
+
+/** Half random, half repetitive: compressible, but not to nothing. */
+function makeFamily(random: Random): Uint8Array {
+  const page = random.bytes(PAGE);
+  for (let at = 0; at < PAGE; at += 16) page.fill(random.below(4), at, at + 10);
+  return page;
+}
+
+test('the store agrees with a shadow copy through writes, discards, refinement and kills', () => {
+  const random = testRandom('store-shadow');
+  bench = new StoreBench({ slots: SLOTS, arenaBytes: 12 * 65536 }, 1 << 19);
+  const families = Array.from({ length: 12 }, () => makeFamily(random));
+  const shadow = new Map<number, Uint8Array>();
+  const owners = ['a', 'b', 'c', 'd'].map((name, i) => bench.owner(name, i < 2 ? 'one' : 'two'));
+  const ownerOf = (slot: number): number => owners[slot % owners.length];
+  let waiting = 0;
+  let refused = 0;
+  const kinds = new Set<number>();
+
+  const verify = (slot: number) => {
+    const page = bench.read(slot);
+    expect(page, `slot ${slot} is damaged`).not.toBeNull();
+    const want = shadow.get(slot) ?? new Uint8Array(PAGE);
+    expect(Buffer.compare(page!, want), `slot ${slot} holds other bytes`).toBe(0);
+  };
+
+  for (let step = 0; step < STEPS; step++) {
+    const slot = random.below(SLOTS);
+    const dice = random.below(100);
+    if (dice < 40) {
+      const page = makePage(random, families);
+      if (bench.write(slot, page)) shadow.set(slot, page);
+      else refused++;
+    } else if (dice < 45) {
+      const count = 1 + random.below(16);
+      bench.store.discard(slot, count);
+      for (let i = slot; i < slot + count; i++) shadow.delete(i);
+    } else if (dice < 85) {
+      bench.claim(ownerOf(slot), [slot]);
+      // Sometimes the result meets a store that has changed meanwhile.
+      if (bench.refine(slot, ownerOf(slot)) && (++waiting >= 32 || random.below(3) === 0)) {
+        bench.commitAll();
+        waiting = 0;
+      }
+    } else if (dice < 99) {
+      verify(slot);
+      kinds.add(bench.kind(slot));
+    } else if (random.below(4) === 0) {
+      bench.restart();
+      waiting = 0;
+    }
+    if (step % 500 === 0) expect(violations(bench)).toEqual([]);
+  }
+  bench.commitAll();
+  // A run that met no delta, no full store and no duplicate has shown nothing of them.
+  for (const kind of [Kind.SAME, Kind.STAGED, Kind.RAW, Kind.ZSTD, Kind.DELTA]) expect(kinds).toContain(kind);
+  expect(refused).toBeGreaterThan(0);
+  expect(violations(bench)).toEqual([]);
+  for (let slot = 0; slot < SLOTS; slot++) verify(slot);
+  bench.restart();
+  expect(violations(bench)).toEqual([]);
+  for (let slot = 0; slot < SLOTS; slot++) verify(slot);
+  bench.store.discard(0, SLOTS);
+  expect(bench.store.arena.usedBytes).toBe(0);
+  expect(violations(bench)).toEqual([]);
+});

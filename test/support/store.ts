@@ -1,0 +1,149 @@
+import { closeSync } from 'node:fs';
+import { canBeBase, Kind } from '../../src/codec/kinds.js';
+import { Workspace } from '../../src/codec/kernels.js';
+import { memfdCreate } from '../../src/native/memory.js';
+import { blockBytes } from '../../src/store/arena.js';
+import { Super, type Geometry } from '../../src/store/layout.js';
+import { mapPack, PackSet } from '../../src/store/packs.js';
+import { recover } from '../../src/store/recovery.js';
+import { Refiner, type EncodingOptions } from '../../src/store/refiner.js';
+import { Store, STORE_BYTES } from '../../src/store/store.js';
+import { formatStore, openStore, Tables } from '../../src/store/tables.js';
+import { createVolatile, Volatile } from '../../src/store/volatile.js';
+
+export const PAGE = 4096;
+
+export const ENCODING: EncodingOptions = {
+  cutoff: 0.9,
+  level: 3,
+  delta: true,
+  siblings: true,
+  duplicates: true,
+  candidates: 3,
+};
+
+/** A store with a refiner in this very thread: what the pager's threads do, step by step. */
+export class StoreBench {
+  readonly fd = memfdCreate('agentzip-test-store');
+  readonly packs = new PackSet();
+  tables!: Tables;
+  shared!: Volatile;
+  store!: Store;
+  refiner!: Refiner;
+  readonly workspace = new Workspace(2 * PAGE + STORE_BYTES);
+  private volatileFd = -1;
+
+  constructor(
+    readonly geometry: Geometry,
+    private readonly stagingBytes = 1 << 30,
+    private readonly encoding = ENCODING,
+  ) {
+    formatStore(this.fd, geometry);
+    this.restart();
+  }
+
+  /** What a new process does after the old one was killed. */
+  restart(): void {
+    this.tables = new Tables(openStore(this.fd));
+    if (this.volatileFd >= 0) closeSync(this.volatileFd);
+    const mapping = createVolatile(this.geometry, 1);
+    this.volatileFd = mapping.fd;
+    this.shared = new Volatile(mapping, this.tables);
+    this.store = new Store(this.tables, this.shared, this.packs, this.workspace, {
+      fd: this.fd,
+      stagingBytes: this.stagingBytes,
+      scratch: 2 * PAGE,
+    });
+    recover(this.store, this.shared);
+    const { hashes, sketches, rings } = this.shared;
+    this.refiner = new Refiner(this.tables, this.packs, hashes, sketches, rings[0], this.encoding);
+  }
+
+  loadPack(path: string): number {
+    const pack = this.tables.packs.add(path);
+    this.packs.add(mapPack(pack, path));
+    return pack;
+  }
+
+  write(slot: number, page: Uint8Array): boolean {
+    this.workspace.bytes.set(page, 0);
+    return this.store.write(slot, 0);
+  }
+
+  /** A copy of the slot's page, or null when it is damaged. */
+  read(slot: number): Uint8Array | null {
+    return this.store.read(slot, PAGE) ? this.workspace.bytes.slice(PAGE, 2 * PAGE) : null;
+  }
+
+  owner(name: string, domain: string): number {
+    const owner = this.tables.owners.add(name);
+    this.tables.ownerDomains[owner] = this.tables.domains.add(domain);
+    return owner;
+  }
+
+  claim(owner: number, slots: number[], sequence = this.tables.superblock[Super.SEQUENCE]) {
+    return this.store.claim(owner, sequence, Uint32Array.from(slots));
+  }
+
+  /** Lets the worker encode; the result waits in the ring. */
+  refine(slot: number, owner: number, pack = 0, templatePage = 0xffffffff): boolean {
+    const domain = this.tables.ownerDomains[owner];
+    return this.refiner.refine({ slot, owner, domain, pack: this.packs.get(pack), templatePage });
+  }
+
+  commitAll(): void {
+    while (this.store.commitNext(this.shared.rings[0]));
+  }
+
+  kind(slot: number): number {
+    return this.tables.objectKind[this.tables.slotObject[slot]];
+  }
+
+  close(): void {
+    closeSync(this.fd);
+    closeSync(this.volatileFd);
+  }
+}
+
+/** Everything that must hold between two operations, recounted from the slots; returns what does not. */
+export function violations(bench: StoreBench): string[] {
+  const { tables, store } = bench;
+  const found: string[] = [];
+  const high = tables.superblock[Super.HIGH_OBJECT];
+  const refs = new Uint32Array(high);
+  const domains = new Map<number, number>();
+  const reach = (object: number, domain: number) => {
+    const known = domains.get(object);
+    if (known !== undefined && known !== domain) found.push(`object ${object} is reachable from domains ${known} and ${domain}`);
+    domains.set(object, domain);
+  };
+  for (let slot = 0; slot < tables.slots; slot++) {
+    const object = tables.slotObject[slot];
+    if (object === 0) continue;
+    refs[object]++;
+    const domain = tables.ownerDomains[tables.slotOwner[slot]];
+    reach(object, domain);
+    if (tables.objectKind[object] === Kind.DELTA) reach(tables.objectBase[object], domain);
+  }
+  let used = 0;
+  for (let object = 1; object < high; object++) {
+    const kind = tables.objectKind[object];
+    if (kind !== Kind.DELTA) continue;
+    const base = tables.objectBase[object];
+    refs[base]++;
+    if (!canBeBase(tables.objectKind[base])) found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
+  }
+  for (let object = 1; object < high; object++) {
+    const kind = tables.objectKind[object];
+    if (kind === Kind.FREE) {
+      if (refs[object] > 0) found.push(`free object ${object} is named ${refs[object]} times`);
+      continue;
+    }
+    if (refs[object] !== tables.objectRefs[object]) {
+      found.push(`object ${object} counts ${tables.objectRefs[object]} references, has ${refs[object]}`);
+    }
+    if (kind !== Kind.SAME && kind !== Kind.TEMPLATE) used += blockBytes(tables.objectLength[object]);
+  }
+  if (used !== store.arena.usedBytes) found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);
+  return found;
+}

@@ -17,6 +17,8 @@ const mmap_ = libc.func(
 );
 const munmap_ = libc.func('int munmap(intptr_t addr, size_t length)');
 const mlockall_ = libc.func('int mlockall(int flags)');
+const munlock_ = libc.func('int munlock(intptr_t addr, size_t length)');
+const madvise_ = libc.func('int madvise(intptr_t addr, size_t length, int advice)');
 const memfdCreate_ = libc.func('int memfd_create(const char *name, unsigned int flags)');
 
 const mincore_ = libc.func('int mincore(intptr_t addr, size_t length, uint8_t *vector)');
@@ -43,6 +45,15 @@ export const addressOf = (buffer: ArrayBuffer | ArrayBufferView): number => Numb
 
 export function mlockall(flags: number): void {
   check(mlockall_(flags), 'mlockall', `flags ${flags}`);
+}
+
+export function munlock(address: number, length: number): void {
+  check(munlock_(address, length), 'munlock', `0x${address.toString(16)}`);
+}
+
+/** madvise(2) on our own memory. */
+export function madvise(address: number, length: number, advice: number): void {
+  check(madvise_(address, length, advice), 'madvise', `0x${address.toString(16)}, advice ${advice}`);
 }
 
 /** Anonymous memory file (close-on-exec). */

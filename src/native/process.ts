@@ -18,6 +18,7 @@ const readv_ = libc.func(
   'intptr_t process_vm_readv(int pid, const void *local, unsigned long nLocal, const void *remote, unsigned long nRemote, unsigned long flags)',
 );
 const prctl_ = libc.func('int prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d)');
+const clockGettime_ = libc.func('int clock_gettime(int clock, void *time)');
 const setpriority_ = libc.func('int setpriority(int which, unsigned int who, int priority)');
 const execve_ = libc.func('int execve(const char *path, const char **argv, const char **envp)');
 
@@ -95,6 +96,15 @@ export const prctl = (option: number, argument: number, argument2 = 0): number =
 
 /** Thread id of the calling thread (a worker thread has its own). */
 export const gettid = (): number => syscall(SYS.gettid, 0, 0, 0, 0, 0, 0);
+
+const CLOCK_THREAD_CPUTIME_ID = 3;
+const timespec = new BigInt64Array(2);
+
+/** CPU time of the calling thread, ms. */
+export function threadCpuMs(): number {
+  clockGettime_(CLOCK_THREAD_CPUTIME_ID, timespec);
+  return Number(timespec[0]) * 1e3 + Number(timespec[1]) / 1e6;
+}
 
 /** Nice value of one thread, -20 to 19. */
 export function setThreadPriority(tid: number, nice: number): void {

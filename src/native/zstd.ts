@@ -66,7 +66,14 @@ export class ZstdCompressor {
   }
 
   /** The same with `prefix` as what came before; the decoder must be given equal bytes. */
-  compressDelta(to: number, capacity: number, from: number, length: number, prefix: number, prefixLength: number): number {
+  compressDelta(
+    to: number,
+    capacity: number,
+    from: number,
+    length: number,
+    prefix: number,
+    prefixLength: number,
+  ): number {
     this.fn.refPrefix(this.context, prefix, prefixLength);
     return this.fn.compress(this.context, to, capacity, from, length);
   }
@@ -86,7 +93,14 @@ export class ZstdDecompressor {
     return this.fn.decompress(this.context, to, capacity, from, length);
   }
 
-  decompressDelta(to: number, capacity: number, from: number, length: number, prefix: number, prefixLength: number): number {
+  decompressDelta(
+    to: number,
+    capacity: number,
+    from: number,
+    length: number,
+    prefix: number,
+    prefixLength: number,
+  ): number {
     return this.fn.decompressWith(this.context, to, capacity, from, length, prefix, prefixLength);
   }
 }

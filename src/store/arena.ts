@@ -17,7 +17,9 @@ const CLASS_SIZES = ((): number[] => {
 })();
 
 /** Class of each length 0–4096. */
-const classOf = Uint8Array.from({ length: 4097 }, (_, length) => CLASS_SIZES.findIndex((size) => size >= length));
+const classOf = Uint8Array.from({ length: 4097 }, (_, length) =>
+  CLASS_SIZES.findIndex((size) => size >= length),
+);
 
 const UNIT = 16;
 const SEGMENT_UNITS = SEGMENT / UNIT;
@@ -118,7 +120,8 @@ export class Arena {
     }
     // What a crash left above the last segment in use.
     const tail = this.highSegment * SEGMENT;
-    if (tail < this.segments * SEGMENT) punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
+    if (tail < this.segments * SEGMENT)
+      punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
   }
 
   /** Gives all spare segments back to the kernel. */

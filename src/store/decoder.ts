@@ -38,7 +38,8 @@ export class Decoder {
     this.workspace.kernels.xxh64(at, hash);
     const { words } = this.workspace;
     return (
-      words[hash / 4] === this.tables.objectHashLow[object] && words[hash / 4 + 1] === this.tables.objectHashHigh[object]
+      words[hash / 4] === this.tables.objectHashLow[object] &&
+      words[hash / 4 + 1] === this.tables.objectHashHigh[object]
     );
   }
 

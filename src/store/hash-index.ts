@@ -4,7 +4,8 @@ const CAPACITY = 0;
 const COUNT = 1;
 
 /** Words an index of at most `entries` entries needs when it is full. */
-export const hashIndexWords = (entries: number): number => HEADER + 2 ** Math.ceil(Math.log2(Math.max(2, entries * 2)));
+export const hashIndexWords = (entries: number): number =>
+  HEADER + 2 ** Math.ceil(Math.log2(Math.max(2, entries * 2)));
 
 /**
  * Finds what has a given content hash: open addressing with linear probing over u32 ids (0 is empty). Keys are not
@@ -43,7 +44,11 @@ export class HashIndex {
   /** Id with this hash in this domain, or 0. Equal hashes do not prove equal pages. */
   find(low: number, high: number, domain: number): number {
     const mask = this.words[CAPACITY] - 1;
-    for (let at = place(low, high, domain) & mask, probes = 0; probes <= mask; at = (at + 1) & mask, probes++) {
+    for (
+      let at = place(low, high, domain) & mask, probes = 0;
+      probes <= mask;
+      at = (at + 1) & mask, probes++
+    ) {
       const id = this.words[HEADER + at];
       if (id === 0) return 0;
       if (this.hashLow[id] === low && this.hashHigh[id] === high && this.domainOf(id) === domain) return id;

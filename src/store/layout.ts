@@ -63,7 +63,10 @@ export type Section = (typeof SECTIONS)[number];
  * Columns, not rows: a scan reads only what it asks for. A slot costs 10 bytes (u32 object, u32 sequence,
  * u16 owner), an object 25 (u8 kind, u16 length, u16 domain, u32 arena offset, u32 base, u32 references, u64 hash).
  */
-export function layout(geometry: Geometry): { sections: Record<Section, [offset: number, bytes: number]>; bytes: number } {
+export function layout(geometry: Geometry): {
+  sections: Record<Section, [offset: number, bytes: number]>;
+  bytes: number;
+} {
   const { slots, arenaBytes } = geometry;
   const objects = objectCount(geometry);
   const sizes: Record<Section, number> = {

@@ -3,7 +3,8 @@ const decoder = new TextDecoder();
 
 /**
  * Small numbers for names, kept in the store so that they outlive the process. Record: u16 length, then UTF-8.
- * Number 0 is never given out.
+ * Number 0 is never given out; its record holds the highest number ever used, so that a look at a small table does
+ * not touch (and so allocate) the memory of a large one.
  */
 export class NameTable {
   private readonly ids = new Map<string, number>();
@@ -14,7 +15,7 @@ export class NameTable {
     private readonly records: number,
   ) {
     this.recordBytes = Math.floor(bytes.length / records);
-    for (let id = 1; id < records; id++) {
+    for (let id = 1; id <= this.high; id++) {
       const name = this.read(id);
       if (name !== '') this.ids.set(name, id);
     }
@@ -46,9 +47,10 @@ export class NameTable {
       const at = id * this.recordBytes;
       if (this.bytes[at] !== 0 || this.bytes[at + 1] !== 0) continue;
       this.bytes.set(utf8, at + 2);
-      // The length last: a record without one is free, also after a crash in between.
+      // The length after the name: a record without one is free, also after a crash in between.
       this.bytes[at + 1] = utf8.length >> 8;
       this.bytes[at] = utf8.length & 0xff;
+      if (id > this.high) this.high = id;
       this.ids.set(name, id);
       return id;
     }
@@ -58,6 +60,15 @@ export class NameTable {
   remove(id: number): void {
     this.ids.delete(this.read(id));
     this.bytes.fill(0, id * this.recordBytes, (id + 1) * this.recordBytes);
+  }
+
+  private get high(): number {
+    return this.bytes[0] | (this.bytes[1] << 8);
+  }
+
+  private set high(id: number) {
+    this.bytes[0] = id & 0xff;
+    this.bytes[1] = id >> 8;
   }
 
   private read(id: number): string {

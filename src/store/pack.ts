@@ -83,7 +83,8 @@ class PackBuilder {
   }
 
   columns(): [PackSection, Uint8Array][] {
-    const bytes = (words: Uint32Array): Uint8Array => new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+    const bytes = (words: Uint32Array): Uint8Array =>
+      new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
     return [
       ['map', bytes(this.map)],
       ['hashLow', bytes(this.hashLow.slice(0, this.distinct + 1))],
@@ -129,7 +130,10 @@ export async function writePack(
     // Only pages that become a base shall cost memory.
     dropCache(fd);
     renameSync(temporary, path);
-    return { pages: builder.map.reduce((count, page) => count + (page === 0 ? 0 : 1), 0), distinctPages: builder.distinct };
+    return {
+      pages: builder.map.reduce((count, page) => count + (page === 0 ? 0 : 1), 0),
+      distinctPages: builder.distinct,
+    };
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
@@ -154,7 +158,8 @@ export function readPackSections(fd: number, path: string): PackSections {
   const size = fstatSync(fd).size;
   const refuse = (reason: string) => new AgentZipError('AZ_PACK_INVALID', { path, reason });
   if (readSync(fd, header, 0, PAGE, 0) !== PAGE) throw refuse('it is too short');
-  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('it is no template pack of this version');
+  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC)
+    throw refuse('it is no template pack of this version');
   const sections = {} as PackSections;
   PACK_SECTIONS.forEach((name, i) => {
     const offset = header.readDoubleLE(HEADER_SECTIONS_AT + i * 16);
@@ -169,7 +174,11 @@ export function readPackSections(fd: number, path: string): PackSections {
 }
 
 /** Regions and origin of a pack on disk. */
-export function readPackRegions(path: string): { regions: PackRegion[]; meta: PackMeta; distinctPages: number } {
+export function readPackRegions(path: string): {
+  regions: PackRegion[];
+  meta: PackMeta;
+  distinctPages: number;
+} {
   let fd: number;
   try {
     fd = openSync(path, 'r');
@@ -183,7 +192,8 @@ export function readPackRegions(path: string): { regions: PackRegion[]; meta: Pa
     const { regions, meta, distinct } = JSON.parse(json.toString('utf8'));
     return { regions, meta, distinctPages: distinct };
   } catch (error) {
-    if (error instanceof SyntaxError) throw new AgentZipError('AZ_PACK_INVALID', { path, reason: error.message });
+    if (error instanceof SyntaxError)
+      throw new AgentZipError('AZ_PACK_INVALID', { path, reason: error.message });
     throw error;
   } finally {
     closeSync(fd);

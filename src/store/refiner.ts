@@ -39,7 +39,15 @@ const FAIR_DELTA = 1024;
 /** Bases that share this few of 512 words in place are tried only for want of better. */
 const DELTAS_TRIED = 2;
 
-const AT = { page: 0, output: PAGE, best: 2 * PAGE, check: 3 * PAGE, sketch: 4 * PAGE, decoder: 5 * PAGE, bases: 7 * PAGE };
+const AT = {
+  page: 0,
+  output: PAGE,
+  best: 2 * PAGE,
+  check: 3 * PAGE,
+  sketch: 4 * PAGE,
+  decoder: 5 * PAGE,
+  bases: 7 * PAGE,
+};
 const MAX_BASES = 1 + 2 * MAX_CANDIDATES;
 
 /**
@@ -99,7 +107,8 @@ export class Refiner {
       const page = task.pack.byHash.find(low, high, 0);
       if (page !== 0 && page <= task.pack.pages) {
         memcpy(this.address + AT.check, task.pack.address(page), PAGE);
-        if (this.equals(AT.check)) return this.name(entry, Kind.TEMPLATE, 0, packReference(task.pack.mapping.pack, page));
+        if (this.equals(AT.check))
+          return this.name(entry, Kind.TEMPLATE, 0, packReference(task.pack.mapping.pack, page));
       }
     }
     if (!this.options.duplicates) return false;
@@ -121,7 +130,12 @@ export class Refiner {
     let length = this.tryDeltas();
     const base = length > 0 ? this.bestBase : -1;
     if (length === 0 || length > FAIR_DELTA) {
-      const plain = this.compressor.compress(this.address + AT.output, this.capacity, this.address + AT.page, PAGE);
+      const plain = this.compressor.compress(
+        this.address + AT.output,
+        this.capacity,
+        this.address + AT.page,
+        PAGE,
+      );
       if (plain > 0 && (length === 0 || plain < length) && this.restores(AT.output, plain, -1)) {
         this.put(entry, AT.output, plain);
         return void this.name(entry, Kind.ZSTD, plain, 0);
@@ -170,14 +184,18 @@ export class Refiner {
     if (pack !== undefined) {
       const same = task.templatePage < pack.map.length ? pack.map[task.templatePage] : 0;
       if (same !== 0) this.addTemplateBase(pack, same);
-      const count = Math.min(this.options.candidates, pack.sketches.find(sketch, AT.sketch / 4, 0, this.found));
+      const count = Math.min(
+        this.options.candidates,
+        pack.sketches.find(sketch, AT.sketch / 4, 0, this.found),
+      );
       for (let i = 0; i < count; i++) if (this.found[i] !== same) this.addTemplateBase(pack, this.found[i]);
     }
     if (!this.options.siblings) return;
     const count = this.sketches.find(sketch, AT.sketch / 4, task.domain, this.found);
     for (let i = 0, added = 0; i < count && added < this.options.candidates; i++) {
       const object = this.found[i];
-      if (this.tables.objectDomain[object] !== task.domain || !canBeBase(this.tables.objectKind[object])) continue;
+      if (this.tables.objectDomain[object] !== task.domain || !canBeBase(this.tables.objectKind[object]))
+        continue;
       if (!this.decoder.read(object, AT.bases + this.bases * PAGE)) continue;
       this.addBase(Kind.DELTA, object);
       added++;
@@ -205,7 +223,14 @@ export class Refiner {
     const restored =
       base < 0
         ? this.decompressor.decompress(to, PAGE, from, length)
-        : this.decompressor.decompressDelta(to, PAGE, from, length, this.address + AT.bases + base * PAGE, PAGE);
+        : this.decompressor.decompressDelta(
+            to,
+            PAGE,
+            from,
+            length,
+            this.address + AT.bases + base * PAGE,
+            PAGE,
+          );
     return restored === PAGE && this.equals(AT.check);
   }
 

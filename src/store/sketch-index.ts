@@ -14,7 +14,8 @@ export const MAX_CANDIDATES = FEATURES * WAYS;
 /** Words an index for `bases` ids needs when it is full. */
 export const sketchIndexWords = (bases: number): number => HEADER + BUCKET_WORDS * bucketsFor(bases);
 
-const bucketsFor = (bases: number): number => 2 ** Math.ceil(Math.log2(Math.max(2, (bases * FEATURES) / WAYS)));
+const bucketsFor = (bases: number): number =>
+  2 ** Math.ceil(Math.log2(Math.max(2, (bases * FEATURES) / WAYS)));
 
 /**
  * Finds pages that look alike: super-feature → id, four ways a bucket, the oldest entry goes. It forgets and it may
@@ -83,7 +84,7 @@ export class SketchIndex {
   }
 
   private bucket(feature: number): number {
-    return HEADER + (Math.imul(feature, 0x9e3779b1) >>> 8) % this.words[BUCKETS] * BUCKET_WORDS;
+    return HEADER + ((Math.imul(feature, 0x9e3779b1) >>> 8) % this.words[BUCKETS]) * BUCKET_WORDS;
   }
 }
 

@@ -34,7 +34,15 @@ export class Store {
   readonly objects: Objects;
   readonly decoder: Decoder;
   private readonly compressor = new ZstdCompressor(1);
-  private readonly fields: ObjectFields = { kind: 0, domain: 0, length: 0, offset: 0, base: 0, hashLow: 0, hashHigh: 0 };
+  private readonly fields: ObjectFields = {
+    kind: 0,
+    domain: 0,
+    length: 0,
+    offset: 0,
+    base: 0,
+    hashLow: 0,
+    hashHigh: 0,
+  };
   private readonly output: number;
   private readonly hash: number;
 
@@ -134,7 +142,8 @@ export class Store {
   /** The owner is gone; its slots are nobody's. */
   forget(owner: number): void {
     const { slotOwner, superblock } = this.tables;
-    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) if (slotOwner[slot] === owner) slotOwner[slot] = 0;
+    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++)
+      if (slotOwner[slot] === owner) slotOwner[slot] = 0;
   }
 
   /** Takes the oldest result off the ring and puts it in place, if all it rests on still holds. False: ring empty. */
@@ -190,7 +199,10 @@ export class Store {
   private stillHolds(ring: ResultRing, entry: number, object: number, domain: number): boolean {
     const { tables } = this;
     const kind = tables.objectKind[object];
-    const fit = ring.words[entry + Result.KIND] === DUPLICATE ? kind !== Kind.FREE && kind !== Kind.STAGED : canBeBase(kind);
+    const fit =
+      ring.words[entry + Result.KIND] === DUPLICATE
+        ? kind !== Kind.FREE && kind !== Kind.STAGED
+        : canBeBase(kind);
     return (
       fit &&
       tables.objectDomain[object] === domain &&

@@ -110,7 +110,8 @@ export function openStore(fd: number): StoreMapping {
   const probe = map(fd, PAGE);
   const superblock = new Uint32Array(view(probe, PAGE)).slice();
   munmap(probe, PAGE);
-  const refuse = (reason: string) => new AgentZipError('AZ_STORE_FORMAT', { what: `descriptor ${fd}`, reason });
+  const refuse = (reason: string) =>
+    new AgentZipError('AZ_STORE_FORMAT', { what: `descriptor ${fd}`, reason });
   if (superblock[Super.MAGIC] !== MAGIC) throw refuse('it is no store');
   if (superblock[Super.VERSION] !== FORMAT_VERSION) {
     throw refuse(`its format is ${superblock[Super.VERSION]}, this version reads ${FORMAT_VERSION}`);

@@ -1,6 +1,14 @@
 import { fstatSync } from 'node:fs';
 import { ftruncate } from '../native/files.js';
-import { MAP_NORESERVE, MAP_SHARED, memfdCreate, mmap, PROT_READ, PROT_WRITE, view } from '../native/memory.js';
+import {
+  MAP_NORESERVE,
+  MAP_SHARED,
+  memfdCreate,
+  mmap,
+  PROT_READ,
+  PROT_WRITE,
+  view,
+} from '../native/memory.js';
 import { HashIndex, hashIndexWords } from './hash-index.js';
 import { MAX_OWNERS, type Geometry } from './layout.js';
 import { RESULT_RING_BYTES, ResultRing } from './results.js';
@@ -16,10 +24,18 @@ export interface VolatileMapping {
 }
 
 /** Counters of the data loop; doubles, so that they never wrap. */
-export const Counter = { READS: 0, WRITES: 1, DISCARDS: 2, CORRUPT: 3, STAGED_BYTES: 4, ARENA_BYTES: 5, REFUSED: 6 } as const;
+export const Counter = {
+  READS: 0,
+  WRITES: 1,
+  DISCARDS: 2,
+  CORRUPT: 3,
+  STAGED_BYTES: 4,
+  ARENA_BYTES: 5,
+  REFUSED: 6,
+} as const;
 const COUNTERS = 16;
 
-/** Per owner since its window opened. KINDS is the first of one counter for each Kind and DUPLICATE. */
+/** Per owner since its window opened. KINDS is the first of one counter for each Kind; duplicates count as kind 0. */
 export const OwnerStat = { PAGES: 0, BYTES_OUT: 1, CPU_MS: 2, KINDS: 3 } as const;
 export const OWNER_STATS = 16;
 
@@ -70,7 +86,8 @@ export class Volatile {
 
   constructor(mapping: VolatileMapping, tables: Tables) {
     const { at } = parts(mapping.geometry, mapping.workers);
-    const part = (name: keyof typeof at): ArrayBuffer => view(mapping.address + at[name].offset, at[name].bytes);
+    const part = (name: keyof typeof at): ArrayBuffer =>
+      view(mapping.address + at[name].offset, at[name].bytes);
     this.counters = new Float64Array(part('counters'));
     this.windowOpen = new Int32Array(part('windowOpen'));
     this.ownerStats = new Float64Array(part('ownerStats'));

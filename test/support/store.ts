@@ -114,7 +114,8 @@ export function violations(bench: StoreBench): string[] {
   const domains = new Map<number, number>();
   const reach = (object: number, domain: number) => {
     const known = domains.get(object);
-    if (known !== undefined && known !== domain) found.push(`object ${object} is reachable from domains ${known} and ${domain}`);
+    if (known !== undefined && known !== domain)
+      found.push(`object ${object} is reachable from domains ${known} and ${domain}`);
     domains.set(object, domain);
   };
   for (let slot = 0; slot < tables.slots; slot++) {
@@ -131,7 +132,8 @@ export function violations(bench: StoreBench): string[] {
     if (kind !== Kind.DELTA) continue;
     const base = tables.objectBase[object];
     refs[base]++;
-    if (!canBeBase(tables.objectKind[base])) found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
+    if (!canBeBase(tables.objectKind[base]))
+      found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
   }
   for (let object = 1; object < high; object++) {
     const kind = tables.objectKind[object];
@@ -144,6 +146,7 @@ export function violations(bench: StoreBench): string[] {
     }
     if (kind !== Kind.SAME && kind !== Kind.TEMPLATE) used += blockBytes(tables.objectLength[object]);
   }
-  if (used !== store.arena.usedBytes) found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);
+  if (used !== store.arena.usedBytes)
+    found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);
   return found;
 }

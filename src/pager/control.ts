@@ -1,0 +1,131 @@
+import { AgentZipError } from '../errors.js';
+import { MAX_DOMAINS, Super } from '../store/layout.js';
+import { packResidentBytes } from '../store/packs.js';
+import { Counter, OWNER_STATS, OwnerStat } from '../store/volatile.js';
+import { PAGE } from '../native/libc.js';
+import { countStore, domainsInUse, refinedEncodings } from './accounting.js';
+import type { Engine } from './engine.js';
+import type { Op, PagerInfo, PagerStatus, Requests } from './protocol.js';
+
+type Handler<O extends Op> = (
+  request: Requests[O]['request'],
+  tail: Uint8Array,
+) => Promise<Requests[O]['reply']> | Requests[O]['reply'];
+export type Handlers = { [O in Op]: Handler<O> };
+
+const refuse = (request: Op, reason: string): AgentZipError =>
+  new AgentZipError('AZ_PAGER_REFUSED', { request, reason });
+
+/** What the pager answers to each request of its socket. */
+export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Promise<void>): Handlers {
+  const { tables, shared, queue } = engine;
+  const ownerOf = (name: string): number => tables.owners.find(name);
+  return {
+    hello: () => info,
+    sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
+    async loadPack({ path }) {
+      const mapping = await engine.loadPack(path);
+      return {
+        pack: mapping.pack,
+        pages: mapping.sections.map[1] / 4,
+        distinctPages: mapping.sections.pages[1] / PAGE,
+      };
+    },
+    async unloadPack({ pack }) {
+      if (!(await engine.unloadPack(pack))) throw refuse('unloadPack', `pages still rest on pack ${pack}`);
+      return {};
+    },
+    async claim(request, tail) {
+      const words = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
+      const count = words.length / 2;
+      if (!Number.isInteger(count)) throw refuse('claim', 'slots and template pages differ in number');
+      const owner = register(engine, request.owner, request.domain);
+      const slots = words.slice(0, count);
+      const { staged, stale } = await engine.request({
+        op: 'claim',
+        owner,
+        sequence: request.sequence,
+        slots,
+      });
+      const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);
+      queue.add(owner, tables.ownerDomains[owner], request.pack ?? 0, pick(0), pick(count));
+      return { accepted: count - stale!, stale: stale! };
+    },
+    openWindow({ owner }) {
+      // An owner without claims has nothing to refine; its first claim opens its queue.
+      const id = register(engine, owner, null);
+      shared.ownerStats.fill(0, id * OWNER_STATS, (id + 1) * OWNER_STATS);
+      queue.open(id);
+      return {};
+    },
+    async closeWindow({ owner }) {
+      const id = ownerOf(owner);
+      if (id === 0) throw refuse('closeWindow', `owner ${owner} is not known`);
+      await queue.close(id);
+      await engine.request({ op: 'flush' });
+      const at = id * OWNER_STATS;
+      return {
+        pages: shared.ownerStats[at + OwnerStat.PAGES],
+        bytesIn: shared.ownerStats[at + OwnerStat.PAGES] * PAGE,
+        bytesOut: shared.ownerStats[at + OwnerStat.BYTES_OUT],
+        cpuMs: shared.ownerStats[at + OwnerStat.CPU_MS],
+        remaining: queue.remaining(id),
+        encodings: refinedEncodings(shared.ownerStats, id),
+      };
+    },
+    async forget({ owner }) {
+      const id = ownerOf(owner);
+      if (id === 0) return {};
+      await queue.forget(id);
+      await engine.request({ op: 'forget', owner: id });
+      tables.owners.remove(id);
+      tables.ownerDomains[id] = 0;
+      return {};
+    },
+    status: () => statusOf(engine),
+    async drain() {
+      await drain();
+      return {};
+    },
+  };
+}
+
+/** Number of an owner; `domain` null keeps the one it has. */
+function register(engine: Engine, owner: string, domain: string | null): number {
+  const { tables } = engine;
+  const id = tables.owners.add(owner);
+  if (id === 0) throw refuse('claim', `too many sandboxes, or name too long: ${owner.slice(0, 80)}`);
+  if (domain === null) return id;
+  let domainId = tables.domains.add(domain);
+  if (domainId === 0 && tables.domains.size >= MAX_DOMAINS - 1) {
+    const used = domainsInUse(tables);
+    for (const [, known] of [...tables.domains.entries()]) if (!used.has(known)) tables.domains.remove(known);
+    domainId = tables.domains.add(domain);
+  }
+  if (domainId === 0)
+    throw refuse('claim', `too many trust domains, or name too long: ${domain.slice(0, 80)}`);
+  const current = tables.ownerDomains[id];
+  if (current !== 0 && current !== domainId)
+    throw refuse('claim', `sandbox ${owner} is in another trust domain`);
+  tables.ownerDomains[id] = domainId;
+  return id;
+}
+
+function statusOf(engine: Engine): PagerStatus {
+  const { tables, shared } = engine;
+  const packs = [...engine.packs.values()].map((mapping) => ({
+    pack: mapping.pack,
+    residentBytes: packResidentBytes(mapping),
+  }));
+  return {
+    ...countStore(tables),
+    poolBytes: engine.poolBytes,
+    baseBytes: packs.reduce((sum, { residentBytes }) => sum + residentBytes, 0),
+    reads: shared.counters[Counter.READS],
+    writes: shared.counters[Counter.WRITES],
+    discards: shared.counters[Counter.DISCARDS],
+    corruptPages: shared.counters[Counter.CORRUPT],
+    sequence: tables.superblock[Super.SEQUENCE],
+    packs,
+  };
+}

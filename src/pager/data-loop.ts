@@ -1,0 +1,105 @@
+import { writeSync } from 'node:fs';
+import { constants } from 'node:os';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { Workspace } from '../codec/kernels.js';
+import { errno } from '../native/errno.js';
+import { read } from '../native/files.js';
+import { PackSet } from '../store/packs.js';
+import { recover } from '../store/recovery.js';
+import { Store, STORE_BYTES } from '../store/store.js';
+import { Tables } from '../store/tables.js';
+import { Volatile } from '../store/volatile.js';
+import { Attention } from './attention.js';
+import { FUSE_BYTES, FuseServer, REQUEST_BYTES } from './fuse-server.js';
+import type { DataLoopInput, DataLoopReply, DataLoopRequest } from './threads.js';
+
+/**
+ * The thread that owns the tables. It answers the kernel's requests, and between them takes in what the refine
+ * workers have encoded and what the control thread asks. Requests come first: of the rest it does a little at a time.
+ */
+const RESULTS_A_TURN = 16;
+
+const input = workerData as DataLoopInput;
+const port = parentPort!;
+const tables = new Tables(input.store);
+const shared = new Volatile(input.volatile, tables);
+const packs = new PackSet();
+const workspace = new Workspace(FUSE_BYTES + STORE_BYTES);
+const store = new Store(tables, shared, packs, workspace, {
+  fd: input.storeFd,
+  stagingBytes: input.stagingBytes,
+  scratch: FUSE_BYTES,
+});
+const attention = new Attention(input.attention, input.wakeFd);
+const server = new FuseServer(store, workspace, input.fuseFd);
+
+function commitResults(limit: number): boolean {
+  let more = false;
+  for (const ring of shared.rings) {
+    let left = limit;
+    while (left > 0 && store.commitNext(ring)) left--;
+    more ||= left === 0;
+  }
+  return more;
+}
+
+function answer(request: DataLoopRequest): DataLoopReply {
+  const { id } = request;
+  switch (request.op) {
+    case 'claim':
+      return { id, ...store.claim(request.owner, request.sequence, request.slots) };
+    case 'forget':
+      store.forget(request.owner);
+      return { id };
+    case 'flush':
+      while (commitResults(Infinity));
+      return { id };
+    case 'addPack':
+      packs.add(request.mapping);
+      return { id };
+    case 'removePack': {
+      const removed = store.objects.packUses[request.pack] === 0;
+      if (removed) packs.remove(request.pack);
+      return { id, removed };
+    }
+  }
+}
+
+/** Everything but requests of the kernel; rings again when more is left than one turn may take. */
+function attend(): void {
+  attention.clear();
+  if (commitResults(RESULTS_A_TURN)) attention.ring();
+  for (let message; (message = receiveMessageOnPort(port)) !== undefined;) {
+    port.postMessage(answer(message.message as DataLoopRequest));
+  }
+}
+
+function serve(): void {
+  const { EAGAIN, ENODEV, EINTR, ENOENT } = constants.errno;
+  for (;;) {
+    if (attention.wanted) attend();
+    if (read(input.fuseFd, workspace.address, REQUEST_BYTES) > 0) {
+      server.handle();
+      continue;
+    }
+    const error = errno();
+    if (error === ENODEV) return; // unmounted
+    if (error === EAGAIN) {
+      // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
+      if (!attention.wanted && attention.wait(input.fuseFd)) attend();
+    } else if (error !== EINTR && error !== ENOENT) {
+      throw new Error(`reading /dev/fuse: errno ${error}`);
+    }
+  }
+}
+
+try {
+  port.postMessage({ started: recover(store, shared) });
+  serve();
+  port.postMessage({ ended: true });
+  process.exit(0);
+} catch (error) {
+  // Without this loop the rest of the process could wait for the device for ever. Its end closes the device.
+  writeSync(2, `agentzip-pager: data loop: ${(error as Error).stack}\n`);
+  process.kill(process.pid, 'SIGKILL');
+}

@@ -1,0 +1,122 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { AgentZipError, explain } from '../errors.js';
+import { O_CLOEXEC, O_RDWR, open, tryLock } from '../native/files.js';
+import { PAGE } from '../native/libc.js';
+import { mlockall } from '../native/memory.js';
+import { SWAP_FLAG_DISCARD_PAGES, SWAP_FLAG_PREFER, swapoff, swapon } from '../native/system.js';
+import { version } from '../paths.js';
+import { createHandlers } from './control.js';
+import { serveControl } from './control-server.js';
+import { countStore } from './accounting.js';
+import { Engine } from './engine.js';
+import type { FrontEnd } from './front-end.js';
+import { FuseLoop, openFuse } from './fuse-loop.js';
+import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options.js';
+import { LOCK_FLAGS } from './seccomp.js';
+import { formatSwap } from './swap-header.js';
+import { probeSwapType } from './swap-type.js';
+
+/**
+ * The pager: serves a swap device from the page store until it is drained. It goes on whatever happens to the
+ * controller, and it never leaves while swap is on.
+ */
+const SWAP_PRIORITY_MAX = 32767;
+/** Memory that must stay free when everything has come back in; bytes. */
+const DRAIN_RESERVE_BYTES = 64 << 20;
+const O_CREAT = 0o100;
+
+const log = (line: string): void => void process.stderr.write(`agentzip-pager: ${line}\n`);
+
+function lockMemory(): void {
+  try {
+    mlockall(LOCK_FLAGS);
+  } catch (error) {
+    log(
+      `memory can not be locked (${(error as Error).message}): the pager must not run where it can be swapped out`,
+    );
+    throw error;
+  }
+}
+
+function takeLock(runtimeDir: string): void {
+  const path = pagerLock(runtimeDir);
+  if (!tryLock(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600))) {
+    throw new AgentZipError('AZ_ALREADY_RUNNING', { pid: '?', socket: pagerSocket(runtimeDir) });
+  }
+}
+
+const availableBytes = (): number =>
+  Number(/MemAvailable:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'latin1'))![1]) * 1024;
+
+/** Refuses when what is out does not fit into memory, by the numbers. */
+function checkRoom(engine: Engine): void {
+  const needed = countStore(engine.tables).usedSlots * PAGE + DRAIN_RESERVE_BYTES;
+  const available = availableBytes();
+  if (needed > available) {
+    const mib = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
+    throw new AgentZipError('AZ_DRAIN_MEMORY', { neededMiB: mib(needed), availableMiB: mib(available) });
+  }
+}
+
+async function main(options: PagerOptions): Promise<void> {
+  lockMemory();
+  takeLock(options.runtimeDir);
+  const fuseFd = openFuse();
+  const frontEnd: FrontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
+  frontEnd.prepare();
+  const engine = await Engine.start(options, fuseFd);
+  let swapping = false;
+  let draining: Promise<void> | undefined;
+
+  const drainOnce = async (): Promise<void> => {
+    if (swapping) {
+      checkRoom(engine);
+      await swapoff(frontEnd.device);
+      swapping = false;
+    }
+    await frontEnd.detach();
+  };
+  const drain = (): Promise<void> => (draining ??= drainOnce().finally(() => (draining = undefined)));
+
+  try {
+    await frontEnd.attach();
+    await formatSwap(frontEnd.device, engine.tables.slots);
+    await swapon(frontEnd.device, SWAP_FLAG_DISCARD_PAGES | SWAP_FLAG_PREFER | SWAP_PRIORITY_MAX);
+    swapping = true;
+    frontEnd.settle();
+    const info = {
+      pid: process.pid,
+      version,
+      device: frontEnd.device,
+      swapType: probeSwapType(),
+      slots: engine.tables.slots,
+    };
+    const leave = async (): Promise<void> => {
+      await drain();
+      // Answer first: the reply is written when this turn of the event loop is over.
+      setTimeout(() => finish(options.runtimeDir, 0), 50);
+    };
+    await serveControl(pagerSocket(options.runtimeDir), createHandlers(engine, info, leave));
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => leave().catch((error) => log(`not leaving: ${explain(error)}`)));
+    }
+    log(`ready: ${frontEnd.device}, swap type ${info.swapType}`);
+  } catch (error) {
+    await drain();
+    throw error;
+  }
+  await engine.ended;
+}
+
+function finish(runtimeDir: string, code: number): never {
+  for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
+  process.exit(code);
+}
+
+process.on('SIGHUP', () => {}); // outlives whoever started it
+process.title = 'agentzip-pager';
+const options = JSON.parse(process.argv[2]) as PagerOptions;
+main(options).catch((error) => {
+  log(explain(error));
+  finish(options.runtimeDir, 1);
+});

@@ -1,0 +1,22 @@
+import type { EncodingOptions } from '../store/refiner.js';
+
+/** What a pager is started with; JSON on its command line. */
+export interface PagerOptions {
+  /** Where its socket, lock, log and mount point are. */
+  runtimeDir: string;
+  frontEnd: 'fuse-loop';
+  /** Size of the swap device in bytes of uncompressed pages; it costs memory only where it is used. */
+  deviceBytes: number;
+  /** Most bytes of stored page data. */
+  storeBytes: number;
+  /** Most bytes of pages waiting for refinement. */
+  stagingBytes: number;
+  /** Refine threads. */
+  workers: number;
+  encoding: EncodingOptions;
+}
+
+export const pagerSocket = (runtimeDir: string): string => `${runtimeDir}/pager.sock`;
+export const pagerLog = (runtimeDir: string): string => `${runtimeDir}/pager.log`;
+export const pagerLock = (runtimeDir: string): string => `${runtimeDir}/pager.lock`;
+export const pagerMount = (runtimeDir: string): string => `${runtimeDir}/device`;

@@ -1,0 +1,165 @@
+import type { Worker } from 'node:worker_threads';
+import type { RefineReply, RefineRequest } from './threads.js';
+
+/** Pages a worker is given at a time: some milliseconds of work. */
+const BATCH_PAGES = 64;
+
+interface OwnerQueue {
+  domain: number;
+  pack: number;
+  open: boolean;
+  /** Claimed pages in order; `next` is the first not handed out. */
+  slots: number[];
+  templatePages: number[];
+  next: number;
+  /** Batches of this owner at workers. */
+  working: number;
+  /** Waits for `working` to reach 0. */
+  idle: (() => void)[];
+}
+
+/** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
+export class RefineQueue {
+  private readonly owners = new Map<number, OwnerQueue>();
+  private readonly busy = new Set<Worker>();
+  private readonly handedOut = new Map<Worker, { slots: Uint32Array; templatePages: Uint32Array }>();
+  private readonly releases = new Map<number, () => void>();
+  /** Owner ids in the order of their turns. */
+  private turns: number[] = [];
+
+  constructor(
+    private readonly workers: readonly Worker[],
+    private readonly windowOpen: Int32Array,
+  ) {
+    for (const worker of workers) worker.on('message', (reply: RefineReply) => this.take(worker, reply));
+  }
+
+  add(
+    owner: number,
+    domain: number,
+    pack: number,
+    slots: ArrayLike<number>,
+    templatePages: ArrayLike<number>,
+  ): void {
+    const queue = this.queue(owner);
+    queue.domain = domain;
+    queue.pack = pack;
+    for (let i = 0; i < slots.length; i++) {
+      queue.slots.push(slots[i]);
+      queue.templatePages.push(templatePages[i]);
+    }
+    this.dispatch();
+  }
+
+  open(owner: number): void {
+    this.queue(owner).open = true;
+    Atomics.store(this.windowOpen, owner, 1);
+    this.dispatch();
+  }
+
+  /** Resolves when no worker touches the owner's pages any more. */
+  close(owner: number): Promise<void> {
+    Atomics.store(this.windowOpen, owner, 0);
+    const queue = this.queue(owner);
+    queue.open = false;
+    if (queue.working === 0) return Promise.resolve();
+    return new Promise((resolve) => queue.idle.push(resolve));
+  }
+
+  async forget(owner: number): Promise<void> {
+    await this.close(owner);
+    this.owners.delete(owner);
+    this.turns = this.turns.filter((turn) => turn !== owner);
+  }
+
+  /** Claimed pages not refined yet. */
+  remaining(owner: number): number {
+    const queue = this.queue(owner);
+    return queue.slots.length - queue.next;
+  }
+
+  addPack(request: RefineRequest & { op: 'addPack' }): void {
+    for (const worker of this.workers) worker.postMessage(request);
+  }
+
+  /** Resolves when no worker knows the pack any more. */
+  async removePack(pack: number): Promise<void> {
+    let left = this.workers.length;
+    await new Promise<void>((resolve) => {
+      this.releases.set(pack, () => --left === 0 && resolve());
+      for (const worker of this.workers)
+        worker.postMessage({ op: 'removePack', pack } satisfies RefineRequest);
+    });
+    this.releases.delete(pack);
+  }
+
+  private take(worker: Worker, reply: RefineReply): void {
+    if ('released' in reply) return void this.releases.get(reply.released)?.();
+    this.busy.delete(worker);
+    const queue = this.owners.get(reply.owner);
+    if (queue !== undefined) {
+      // What the window's end left undone waits for the next one.
+      const { slots, templatePages } = this.handedOut.get(worker)!;
+      queue.slots.push(...slots.subarray(reply.processed));
+      queue.templatePages.push(...templatePages.subarray(reply.processed));
+      if (--queue.working === 0) for (const resolve of queue.idle.splice(0)) resolve();
+      if (queue.next === queue.slots.length) queue.slots.length = queue.templatePages.length = queue.next = 0;
+    }
+    this.dispatch();
+  }
+
+  private dispatch(): void {
+    for (const worker of this.workers) {
+      if (this.busy.has(worker)) continue;
+      const owner = this.nextOwner();
+      if (owner === undefined) return;
+      const queue = this.queue(owner);
+      const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
+      const batch = {
+        slots: Uint32Array.from(queue.slots.slice(queue.next, end)),
+        templatePages: Uint32Array.from(queue.templatePages.slice(queue.next, end)),
+      };
+      this.busy.add(worker);
+      this.handedOut.set(worker, batch);
+      queue.working++;
+      worker.postMessage({
+        op: 'refine',
+        owner,
+        domain: queue.domain,
+        pack: queue.pack,
+        ...batch,
+      } satisfies RefineRequest);
+      queue.next = end;
+    }
+  }
+
+  private nextOwner(): number | undefined {
+    const index = this.turns.findIndex((owner) => {
+      const queue = this.owners.get(owner)!;
+      return queue.open && queue.next < queue.slots.length;
+    });
+    if (index < 0) return undefined;
+    const [owner] = this.turns.splice(index, 1);
+    this.turns.push(owner);
+    return owner;
+  }
+
+  private queue(owner: number): OwnerQueue {
+    let queue = this.owners.get(owner);
+    if (queue === undefined) {
+      queue = {
+        domain: 0,
+        pack: 0,
+        open: false,
+        slots: [],
+        templatePages: [],
+        next: 0,
+        working: 0,
+        idle: [],
+      };
+      this.owners.set(owner, queue);
+      this.turns.push(owner);
+    }
+    return queue;
+  }
+}

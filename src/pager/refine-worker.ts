@@ -1,0 +1,44 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { gettid, setThreadPriority, threadCpuMs } from '../native/process.js';
+import { PackSet } from '../store/packs.js';
+import { Refiner } from '../store/refiner.js';
+import { Tables } from '../store/tables.js';
+import { OWNER_STATS, OwnerStat, Volatile } from '../store/volatile.js';
+import { Attention } from './attention.js';
+import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js';
+
+/** A thread that encodes staged pages. It runs behind everything else and looks at its window before each page. */
+const NICE = 19;
+
+const input = workerData as RefineWorkerInput;
+const port = parentPort!;
+const tables = new Tables(input.store);
+const shared = new Volatile(input.volatile, tables);
+const packs = new PackSet();
+for (const mapping of input.packs) packs.add(mapping);
+const attention = new Attention(input.attention, input.wakeFd);
+const ring = shared.rings[input.worker];
+const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring, input.encoding);
+
+function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
+  const { owner, domain, slots, templatePages } = batch;
+  const pack = packs.get(batch.pack);
+  const before = threadCpuMs();
+  let processed = 0;
+  while (processed < slots.length && Atomics.load(shared.windowOpen, owner) === 1) {
+    const task = { slot: slots[processed], owner, domain, pack, templatePage: templatePages[processed] };
+    if (refiner.refine(task)) attention.ring();
+    processed++;
+  }
+  shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
+  return { owner, processed };
+}
+
+setThreadPriority(gettid(), NICE);
+port.on('message', (request: RefineRequest) => {
+  if (request.op === 'addPack') packs.add(request.mapping);
+  else if (request.op === 'removePack') {
+    packs.remove(request.pack);
+    port.postMessage({ released: request.pack } satisfies RefineReply);
+  } else port.postMessage(refine(request));
+});

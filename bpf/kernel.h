@@ -1,0 +1,42 @@
+/*
+ * The kernel types our probes touch, and of each only the members used. preserve_access_index makes clang emit a CO-RE
+ * relocation for every access, so libbpf looks the real offsets up in the running kernel's BTF at load time.
+ */
+#ifndef AGENTZIP_KERNEL_H
+#define AGENTZIP_KERNEL_H
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+/* Named by libbpf's helper declarations. */
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* Kernel ABI: enum bpf_map_type and the flags of bpf_map_update_elem and bpf_ringbuf_submit. */
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_ANY 0
+#define BPF_RB_NO_WAKEUP 1
+
+/* A struct without a tag here as in the kernel: libbpf matches it through the typedef's name. */
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; /* threads that have not begun to exit */
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	int tgid; /* process id in the initial pid namespace */
+	struct signal_struct *signal;
+} __attribute__((preserve_access_index));
+
+#endif

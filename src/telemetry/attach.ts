@@ -1,0 +1,132 @@
+import { existsSync, readlinkSync } from 'node:fs';
+import { AgentZipError, explain } from '../errors.js';
+import { BpfObject } from '../native/bpf.js';
+import { SystemError } from '../native/errno.js';
+
+/** The pid namespace the kernel boots with has a fixed inode (PROC_PID_INIT_INO). */
+const INITIAL_PID_NAMESPACE = 'pid:[4026531836]';
+
+export interface AttachOptions {
+  objectPath: string;
+  /** Where the kernel shows its BTF. */
+  btfPath: string;
+  /** Name or path of libbpf. */
+  library: string;
+  /** Size of map `ring`; libbpf rounds it up to a power of two and at least a page. */
+  ringBytes: number;
+}
+
+export interface Attached {
+  object: BpfObject;
+  /** Programs that run now. */
+  attached: string[];
+}
+
+/** Cures by errno, for a program the kernel did not take. */
+function remedyOf(error: unknown): string {
+  const code = error instanceof SystemError ? error.code : '';
+  if (code === 'EPERM' || code === 'EACCES') {
+    return 'run as root with CAP_BPF and CAP_PERFMON, kernel lockdown off; AgentZip goes on without this probe';
+  }
+  if (code === 'ESRCH' || code === 'ENOENT') {
+    return 'this kernel lacks the tracepoint (page faults: x86-64 only); AgentZip goes on without this probe';
+  }
+  return 'use a kernel from 5.15 on with CONFIG_BPF_SYSCALL=y, CONFIG_BPF_EVENTS=y, CONFIG_DEBUG_INFO_BTF=y';
+}
+
+function failure(probe: string, step: string, error: unknown, remedy = remedyOf(error)): AgentZipError {
+  if (error instanceof AgentZipError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new AgentZipError('AZ_PROBE_FAILED', { probe, step, reason, remedy }, { cause: error });
+}
+
+function requireHost(options: AttachOptions): void {
+  if (!existsSync(options.objectPath)) {
+    const remedy = 'install AgentZip again, or compile the probes: npm run build:bpf';
+    throw failure(options.objectPath, 'read', 'no such file', remedy);
+  }
+  if (!existsSync(options.btfPath)) throw new AgentZipError('AZ_BTF_MISSING', { path: options.btfPath });
+  // The kernel reports pids of the initial namespace: with others we would watch processes we were not told of.
+  if (readlinkSync('/proc/self/ns/pid') !== INITIAL_PID_NAMESPACE) {
+    const remedy = "run AgentZip in the host's pid namespace; it goes on without probes";
+    throw failure('sandbox', 'used', 'AgentZip runs in a pid namespace of its own', remedy);
+  }
+}
+
+/** A fresh object with only the chosen programs, given to the kernel. A loaded or refused object can't be loaded again. */
+function loadOnly(options: AttachOptions, chosen: (program: string) => boolean): BpfObject {
+  const object = BpfObject.open(options.objectPath, options.library);
+  try {
+    for (const program of object.programNames) object.setAutoload(program, chosen(program));
+    object.setMaxEntries('ring', options.ringBytes);
+    object.load();
+    return object;
+  } catch (error) {
+    object.close();
+    throw error;
+  }
+}
+
+function programsOf(options: AttachOptions): string[] {
+  const object = BpfObject.open(options.objectPath, options.library);
+  try {
+    return object.programNames;
+  } finally {
+    object.close();
+  }
+}
+
+/** Finds out which programs the kernel takes by offering each alone; libbpf does not say which one failed. */
+function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
+  const accepted = new Set<string>();
+  const refusals: AgentZipError[] = [];
+  for (const program of programsOf(options)) {
+    try {
+      loadOnly(options, (name) => name === program).close();
+      accepted.add(program);
+    } catch (error) {
+      refusals.push(failure(program, 'loaded', error));
+    }
+  }
+  // All refused have one cause: the caller tells it once.
+  if (accepted.size > 0) warnings.push(...refusals.map(explain));
+  return accepted;
+}
+
+function load(options: AttachOptions, warnings: string[]): { object: BpfObject; loaded: Iterable<string> } {
+  requireHost(options);
+  try {
+    const object = loadOnly(options, () => true);
+    return { object, loaded: object.programNames };
+  } catch (error) {
+    const loaded = acceptable(options, warnings);
+    if (loaded.size === 0) throw error;
+    return { object: loadOnly(options, (name) => loaded.has(name)), loaded };
+  }
+}
+
+/**
+ * Loads and attaches as many programs as this host takes. What it does not take is told in `warnings`, with the remedy;
+ * null when nothing is left. Throws nothing for what the host lacks.
+ */
+export function attachAll(options: AttachOptions, warnings: string[]): Attached | null {
+  let found: ReturnType<typeof load>;
+  try {
+    found = load(options, warnings);
+  } catch (error) {
+    warnings.push(explain(failure(options.objectPath, 'loaded', error)));
+    return null;
+  }
+  const attached: string[] = [];
+  for (const program of found.loaded) {
+    try {
+      found.object.attach(program);
+      attached.push(program);
+    } catch (error) {
+      warnings.push(explain(failure(program, 'attached', error)));
+    }
+  }
+  if (attached.length > 0) return { object: found.object, attached };
+  found.object.close();
+  return null;
+}

@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { packageRoot } from '../src/paths.js';
+
+/** The compiler the committed objects come from: Debian 12's. Another one may well give other bytes. */
+const COMPILER = 'Debian clang version 14.0.6';
+
+function otherCompiler(): string | null {
+  let found: string;
+  try {
+    found = execFileSync('clang', ['--version'], { encoding: 'utf8', timeout: 30_000 }).split('\n')[0];
+  } catch {
+    found = 'no clang';
+  }
+  if (found.startsWith(COMPILER)) return null;
+  const message = `the BPF objects are not compared here: needs ${COMPILER}, found ${found}`;
+  if (process.env.CI) throw new Error(message);
+  process.stderr.write(`SKIPPED: ${message}\n`);
+  return message;
+}
+
+describe.skipIf(otherCompiler() !== null)('the committed BPF objects', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'agentzip-bpf-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  const objectsIn = (path: string): Map<string, string> =>
+    new Map(
+      readdirSync(path)
+        .filter((name) => name.endsWith('.o'))
+        .map((name) => [name, readFileSync(join(path, name), 'base64')]),
+    );
+
+  it('are what their sources compile to', () => {
+    execFileSync('sh', ['deploy/build-bpf.sh', folder], { cwd: packageRoot, timeout: 60_000 });
+    expect(objectsIn(folder)).toEqual(objectsIn(join(packageRoot, 'bpf')));
+  });
+
+  it('have the same bytes when the checkout lies in another folder', () => {
+    const checkout = join(folder, 'elsewhere', 'checkout');
+    for (const part of ['bpf', 'deploy'])
+      cpSync(join(packageRoot, part), join(checkout, part), { recursive: true });
+    const out = join(folder, 'out');
+    mkdirSync(out);
+    execFileSync('sh', [join(checkout, 'deploy/build-bpf.sh'), 'out'], { cwd: folder, timeout: 60_000 });
+    const built = objectsIn(out);
+    expect(built.size).toBeGreaterThan(0);
+    expect(built).toEqual(objectsIn(join(packageRoot, 'bpf')));
+  });
+
+  it('name no folder of the machine they were compiled on', () => {
+    for (const [name, bytes] of objectsIn(join(packageRoot, 'bpf'))) {
+      const text = Buffer.from(bytes, 'base64').toString('latin1');
+      expect(text.includes(packageRoot.replace(/\/$/, '')), name).toBe(false);
+    }
+  });
+});

@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageRoot } from '../src/paths.js';
+import { Probes } from '../src/telemetry/probes.js';
+import { probesMissing, Recorder } from './fixtures/toucher.js';
+
+/** Does nothing, and says so. */
+function expectIdle(probes: Probes): void {
+  expect(probes.attached).toEqual([]);
+  expect(probes.track(process.pid, 1)).toBe(false);
+  probes.untrack(process.pid);
+  expect(probes.tracked()).toEqual([]);
+  expect(probes.pending).toBe(false);
+  expect(probes.poll(new Recorder())).toBe(0);
+  expect(probes.stats()).toMatchObject({ events: 0, dropped: 0 });
+  probes.close();
+}
+
+describe('without what probes need', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'agentzip-probes-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('no object: one warning with path and remedy', () => {
+    const probes = Probes.load({ objectPath: join(folder, 'missing.o') });
+    expect(probes.warnings).toHaveLength(1);
+    expect(probes.warnings[0]).toMatch(/AZ_PROBE_FAILED: .*missing\.o.*npm run build:bpf/);
+    expectIdle(probes);
+  });
+
+  it('no BTF: one warning that names the kernel option', () => {
+    const probes = Probes.load({ btfPath: join(folder, 'vmlinux') });
+    expect(probes.warnings).toHaveLength(1);
+    expect(probes.warnings[0]).toMatch(/AZ_BTF_MISSING: .*CONFIG_DEBUG_INFO_BTF=y/);
+    expectIdle(probes);
+  });
+
+  it.skipIf(probesMissing() !== null)('no libbpf: one warning that names the package', () => {
+    const probes = Probes.load({ library: 'libbpf.so.99' });
+    expect(probes.warnings).toHaveLength(1);
+    expect(probes.warnings[0]).toMatch(/AZ_LIBRARY_MISSING: libbpf\.so\.99 .*apt-get install libbpf1/);
+    expectIdle(probes);
+  });
+
+  it.skipIf(probesMissing() !== null)('a damaged object: one warning', () => {
+    const damaged = join(folder, 'damaged.o');
+    writeFileSync(damaged, 'not an ELF file');
+    const probes = Probes.load({ objectPath: damaged });
+    expect(probes.warnings).toHaveLength(1);
+    expect(probes.warnings[0]).toMatch(/^AZ_PROBE_FAILED: .*damaged\.o could not be loaded/);
+    expectIdle(probes);
+  });
+
+  it.skipIf(probesMissing() !== null)('a tracepoint this kernel lacks: that probe alone is missing', () => {
+    const source = readFileSync(`${packageRoot}/bpf/sandbox.bpf.c`, 'utf8');
+    writeFileSync(
+      join(folder, 'old.bpf.c'),
+      source.replace('tp_btf/page_fault_user', 'tp_btf/page_fault_none'),
+    );
+    const object = join(folder, 'old.bpf.o');
+    const flags = ['-g', '-O2', '-target', 'bpfel', `-I${packageRoot}/bpf`];
+    execFileSync('clang', [...flags, '-c', join(folder, 'old.bpf.c'), '-o', object], { timeout: 30_000 });
+
+    const probes = Probes.load({ objectPath: object });
+    try {
+      expect([...probes.attached].sort()).toEqual([
+        'fault_kernel',
+        'process_exec',
+        'process_exit',
+        'process_fork',
+      ]);
+      expect(probes.warnings).toHaveLength(1);
+      expect(probes.warnings[0]).toMatch(
+        /AZ_PROBE_FAILED: probe fault_user could not be loaded: .*tracepoint/,
+      );
+      expect(probes.track(process.pid, 1)).toBe(true);
+      execFileSync('/bin/true', { timeout: 5000 });
+      const seen = new Recorder();
+      probes.poll(seen);
+      expect(seen.others.map(([kind]) => kind)).toEqual(['fork', 'exec', 'exit']);
+    } finally {
+      probes.close();
+    }
+  });
+});

@@ -64,6 +64,8 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
         bench.commitAll();
         waiting = 0;
       }
+    } else if (dice < 87) {
+      bench.store.forget(owners[random.below(owners.length)]);
     } else if (dice < 99) {
       verify(slot);
       kinds.add(bench.kind(slot));

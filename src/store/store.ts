@@ -122,6 +122,7 @@ export class Store {
    */
   claim(owner: number, sequence: number, slots: Uint32Array): { staged: Uint32Array; stale: number } {
     const { tables } = this;
+    const domain = tables.ownerDomains[owner];
     const indexes = new Uint32Array(slots.length);
     let staged = 0;
     let stale = 0;
@@ -129,7 +130,10 @@ export class Store {
       const slot = slots[i];
       const object = slot < tables.slots ? tables.slotObject[slot] : 0;
       const later = object === 0 || ((tables.slotSequence[slot] - sequence) | 0) > 0;
-      if (later || (tables.slotOwner[slot] !== 0 && tables.slotOwner[slot] !== owner)) {
+      const owned = tables.slotOwner[slot] !== 0 && tables.slotOwner[slot] !== owner;
+      // What a former owner shared in its domain stays there, whoever has the slot now.
+      const elsewhere = tables.objectDomain[object] !== 0 && tables.objectDomain[object] !== domain;
+      if (later || owned || elsewhere) {
         stale++;
         continue;
       }

@@ -122,7 +122,9 @@ export function violations(bench: StoreBench): string[] {
     const object = tables.slotObject[slot];
     if (object === 0) continue;
     refs[object]++;
-    const domain = tables.ownerDomains[tables.slotOwner[slot]];
+    const owner = tables.slotOwner[slot];
+    // A slot whose owner is gone stays in the domain that its object was shared in.
+    const domain = owner === 0 ? tables.objectDomain[object] : tables.ownerDomains[owner];
     reach(object, domain);
     if (tables.objectKind[object] === Kind.DELTA) reach(tables.objectBase[object], domain);
   }

@@ -1,0 +1,80 @@
+import { closeSync } from 'node:fs';
+import { afterEach, expect, test } from 'vitest';
+import { ftruncate } from '../src/native/files.js';
+import { MAP_SHARED, memfdCreate, mmap, PROT_READ, PROT_WRITE, view } from '../src/native/memory.js';
+import { Arena, blockBytes } from '../src/store/arena.js';
+import { memoryBytes } from '../src/store/volatile.js';
+import { testRandom } from './support/seed.js';
+
+const SEGMENTS = 256;
+const BYTES = SEGMENTS * 65536;
+let fd = -1;
+afterEach(() => {
+  if (fd >= 0) closeSync(fd);
+  fd = -1;
+});
+
+function makeArena(): Arena {
+  fd = memfdCreate('agentzip-test-arena');
+  ftruncate(fd, BYTES);
+  return new Arena(fd, 0, BYTES);
+}
+
+test('blocks never overlap and all come back', () => {
+  const random = testRandom('store-arena');
+  const arena = makeArena();
+  const taken = new Uint8Array(BYTES / 16);
+  const blocks: { unit: number; length: number }[] = [];
+  let used = 0;
+  for (let step = 0; step < 60_000; step++) {
+    if (blocks.length > 0 && random.below(100) < 48) {
+      const [{ unit, length }] = blocks.splice(random.below(blocks.length), 1);
+      arena.free(unit, length);
+      taken.fill(0, unit, unit + blockBytes(length) / 16);
+      used -= blockBytes(length);
+    } else {
+      const length = 1 + random.below(4096);
+      const unit = arena.allocate(length);
+      if (unit < 0) continue;
+      const end = unit + blockBytes(length) / 16;
+      expect(end).toBeLessThanOrEqual(BYTES / 16);
+      expect(taken.subarray(unit, end).indexOf(1)).toBe(-1);
+      taken.fill(1, unit, end);
+      blocks.push({ unit, length });
+      used += blockBytes(length);
+    }
+  }
+  expect(arena.usedBytes).toBe(used);
+  for (const { unit, length } of blocks) arena.free(unit, length);
+  expect(arena.usedBytes).toBe(0);
+});
+
+test('what is freed goes back to the kernel', () => {
+  const arena = makeArena();
+  const bytes = new Uint8Array(view(mmap(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd), BYTES));
+  const units: number[] = [];
+  for (let unit; (unit = arena.allocate(4096)) >= 0;) units.push(unit);
+  expect(units.length).toBe(BYTES / 4096);
+  for (const unit of units) bytes.fill(1, unit * 16, unit * 16 + 4096);
+  expect(memoryBytes(fd)).toBe(BYTES);
+  for (const unit of units) arena.free(unit, 4096);
+  expect(memoryBytes(fd)).toBeLessThanOrEqual(BYTES / 4);
+  arena.trim();
+  expect(memoryBytes(fd)).toBe(0);
+});
+
+test('a full arena says so, and has room again after a free', () => {
+  const arena = makeArena();
+  const units: number[] = [];
+  for (let unit; (unit = arena.allocate(2048)) >= 0;) units.push(unit);
+  expect(arena.allocate(4096)).toBe(-1);
+  for (const unit of units.slice(0, 32)) arena.free(unit, 2048);
+  expect(arena.allocate(4096)).toBeGreaterThanOrEqual(0);
+});
+
+test('rounding up wastes little', () => {
+  for (let length = 200; length <= 4096; length++) {
+    expect(blockBytes(length)).toBeGreaterThanOrEqual(length);
+    expect(blockBytes(length) / length).toBeLessThan(1.16);
+  }
+});

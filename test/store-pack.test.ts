@@ -1,0 +1,108 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Kind } from '../src/codec/kinds.js';
+import { readPackRegions, writePack, type PackPage } from '../src/store/pack.js';
+import { mapPack } from '../src/store/packs.js';
+import { testRandom } from './support/seed.js';
+import { PAGE, StoreBench } from './support/store.js';
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(`${tmpdir()}/agentzip-pack-`);
+  path = `${folder}/t.pack`;
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const META = { id: 'template', tenant: 'acme', public: false };
+const REGIONS = [
+  { key: 'heap', start: 0x1000, pages: 6 },
+  { key: 'anonymous:0', start: 0x7000000, pages: 4 },
+];
+
+/** Template pages 0–9: 3 equals 1, 4 is empty, 9 is missing. */
+async function makePack(): Promise<Uint8Array[]> {
+  const random = testRandom('store-pack');
+  const pages = Array.from({ length: 10 }, () => random.bytes(PAGE).fill(1, 0, 2000));
+  pages[3] = pages[1];
+  pages[4] = new Uint8Array(PAGE);
+  const input: PackPage[] = pages.slice(0, 9).map((bytes, templatePage) => ({ templatePage, bytes }));
+  expect(await writePack(path, REGIONS, input, META)).toEqual({ pages: 8, distinctPages: 7 });
+  return pages;
+}
+
+test('a pack gives back its regions, its origin and its distinct pages; only root may read it', async () => {
+  await makePack();
+  expect(readPackRegions(path)).toEqual({ regions: REGIONS, meta: META, distinctPages: 7 });
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('pages of a template are stored as references and deltas to it', async () => {
+  const pages = await makePack();
+  const bench = new StoreBench({ slots: 16, arenaBytes: 8 * 65536 });
+  const owner = bench.owner('sandbox', 'acme/template');
+  const pack = bench.loadPack(path);
+  const changed = pages[5].slice();
+  changed[3000] ^= 0xff;
+  const moved = pages[6].slice();
+  moved[2500] ^= 0xff;
+  // Same address, equal; same address, changed; elsewhere, found by its sketch.
+  const cases: [slot: number, page: Uint8Array, templatePage: number, kind: number][] = [
+    [0, pages[2], 2, Kind.TEMPLATE],
+    [1, changed, 5, Kind.TEMPLATE_DELTA],
+    [2, moved, 0xffffffff, Kind.TEMPLATE_DELTA],
+  ];
+  for (const [slot, page, templatePage, kind] of cases) {
+    bench.write(slot, page);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner, pack, templatePage);
+    bench.commitAll();
+    expect(bench.kind(slot)).toBe(kind);
+    expect(Buffer.compare(bench.read(slot)!, page)).toBe(0);
+  }
+  expect(bench.store.objects.packUses[pack]).toBe(3);
+  bench.store.discard(0, 3);
+  expect(bench.store.objects.packUses[pack]).toBe(0);
+  bench.close();
+});
+
+test('a base that is not what its name says costs ratio, never a page', async () => {
+  const pages = await makePack();
+  const bench = new StoreBench({ slots: 16, arenaBytes: 8 * 65536 });
+  const owner = bench.owner('sandbox', 'acme/template');
+  const pack = bench.loadPack(path);
+  bench.write(0, pages[0]);
+  bench.claim(owner, [0]);
+  bench.refine(0, owner, pack, 8); // the template has another page at this address
+  bench.commitAll();
+  expect(Buffer.compare(bench.read(0)!, pages[0])).toBe(0);
+  bench.close();
+});
+
+test('a damaged or foreign file is refused', async () => {
+  await makePack();
+  const good = readFileSync(path);
+  const refused = (what: RegExp) => {
+    expect(() => mapPack(1, path)).toThrow(what);
+  };
+  writeFileSync(path, Buffer.concat([Buffer.from('NOTAPACK'), good.subarray(8)]));
+  refused(/no template pack/);
+  writeFileSync(path, good);
+  truncateSync(path, good.length - PAGE);
+  refused(/outside the file|too short/);
+  truncateSync(path, 100);
+  refused(/too short/);
+  rmSync(path);
+  refused(/ENOENT/);
+});
+
+test('a pack appears whole or not at all', async () => {
+  async function* broken(): AsyncGenerator<PackPage> {
+    yield { templatePage: 0, bytes: new Uint8Array(PAGE).fill(1, 0, 100) };
+    throw new Error('the template exited');
+  }
+  await expect(writePack(path, REGIONS, broken(), META)).rejects.toThrow('the template exited');
+  expect(() => statSync(path)).toThrow(/ENOENT/);
+  expect(statSync(folder).isDirectory()).toBe(true);
+});

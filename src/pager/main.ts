@@ -1,7 +1,6 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
 import { O_CLOEXEC, O_RDWR, open, tryLock } from '../native/files.js';
-import { PAGE } from '../native/libc.js';
 import { mlockall } from '../native/memory.js';
 import { SWAP_FLAG_DISCARD_PAGES, SWAP_FLAG_PREFER, swapoff, swapon } from '../native/system.js';
 import { version } from '../paths.js';
@@ -12,6 +11,7 @@ import { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
 import { FuseLoop, openFuse } from './fuse-loop.js';
 import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options.js';
+import { availableBytes, checkRoom } from './room.js';
 import { LOCK_FLAGS } from './seccomp.js';
 import { formatSwap } from './swap-header.js';
 import { probeSwapType } from './swap-type.js';
@@ -21,8 +21,6 @@ import { probeSwapType } from './swap-type.js';
  * controller, and it never leaves while swap is on.
  */
 const SWAP_PRIORITY_MAX = 32767;
-/** Memory that must stay free when everything has come back in; bytes. */
-const DRAIN_RESERVE_BYTES = 64 << 20;
 const O_CREAT = 0o100;
 
 const log = (line: string): void => void process.stderr.write(`agentzip-pager: ${line}\n`);
@@ -38,24 +36,11 @@ function lockMemory(): void {
   }
 }
 
+let locked = false;
+
 function takeLock(runtimeDir: string): void {
-  const path = pagerLock(runtimeDir);
-  if (!tryLock(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600))) {
-    throw new AgentZipError('AZ_ALREADY_RUNNING', { pid: '?', socket: pagerSocket(runtimeDir) });
-  }
-}
-
-const availableBytes = (): number =>
-  Number(/MemAvailable:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'latin1'))![1]) * 1024;
-
-/** Refuses when what is out does not fit into memory, by the numbers. */
-function checkRoom(engine: Engine): void {
-  const needed = countStore(engine.tables).usedSlots * PAGE + DRAIN_RESERVE_BYTES;
-  const available = availableBytes();
-  if (needed > available) {
-    const mib = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
-    throw new AgentZipError('AZ_DRAIN_MEMORY', { neededMiB: mib(needed), availableMiB: mib(available) });
-  }
+  locked = tryLock(open(pagerLock(runtimeDir), O_RDWR | O_CREAT | O_CLOEXEC, 0o600));
+  if (!locked) throw new AgentZipError('AZ_ALREADY_RUNNING', { pid: '?', socket: pagerSocket(runtimeDir) });
 }
 
 async function main(options: PagerOptions): Promise<void> {
@@ -70,7 +55,7 @@ async function main(options: PagerOptions): Promise<void> {
 
   const drainOnce = async (): Promise<void> => {
     if (swapping) {
-      checkRoom(engine);
+      checkRoom(countStore(engine.tables).usedSlots, availableBytes());
       await swapoff(frontEnd.device);
       swapping = false;
     }
@@ -109,7 +94,8 @@ async function main(options: PagerOptions): Promise<void> {
 }
 
 function finish(runtimeDir: string, code: number): never {
-  for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
+  // Without the lock they are another pager's.
+  if (locked) for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
   process.exit(code);
 }
 

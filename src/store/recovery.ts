@@ -27,6 +27,8 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     if (((tables.slotSequence[slot] - sequence) | 0) > 0) sequence = tables.slotSequence[slot];
     if (object === 0) continue;
     tables.objectRefs[object]++;
+    // The queue of pages to refine is gone: they must be claimed anew.
+    if (tables.objectKind[object] === Kind.STAGED) tables.slotOwner[slot] = 0;
     slots++;
   }
   tables.superblock[Super.SEQUENCE] = sequence;

@@ -117,8 +117,8 @@ export class Store {
   }
 
   /**
-   * Notes that `owner` owns these slots as they were at `sequence`. Returns those accepted that wait for
-   * refinement, and how many were written later or belong to somebody else.
+   * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
+   * wait for refinement, and how many were refused: written later, or somebody else's.
    */
   claim(owner: number, sequence: number, slots: Uint32Array): { staged: Uint32Array; stale: number } {
     const { tables } = this;
@@ -137,8 +137,10 @@ export class Store {
         stale++;
         continue;
       }
+      // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
+      const known = tables.slotOwner[slot] === owner;
       tables.slotOwner[slot] = owner;
-      if (tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
+      if (!known && tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
     }
     return { staged: indexes.slice(0, staged), stale };
   }
@@ -160,7 +162,7 @@ export class Store {
   }
 
   private commit(ring: ResultRing, entry: number): void {
-    const { tables, fields } = this;
+    const { tables } = this;
     const { words } = ring;
     const slot = words[entry + Result.SLOT];
     const staged = words[entry + Result.STAGED];
@@ -172,31 +174,41 @@ export class Store {
       tables.slotOwner[slot] === owner &&
       owner !== 0 &&
       owner < MAX_OWNERS;
-    if (!current) return;
+    // Without its owner the slot can be claimed again, and so be refined again.
+    if (current && !this.replace(ring, entry, slot, staged, owner)) tables.slotOwner[slot] = 0;
+  }
+
+  /** Puts a result in the place of the staged page; false when what it rests on is gone, or room is lacking. */
+  private replace(ring: ResultRing, entry: number, slot: number, staged: number, owner: number): boolean {
+    const { tables, fields } = this;
+    const { words } = ring;
     const domain = tables.ownerDomains[owner];
     const kind = words[entry + Result.KIND];
     const base = words[entry + Result.BASE];
-    if ((kind === DUPLICATE || kind === Kind.DELTA) && !this.stillHolds(ring, entry, base, domain)) return;
+    if ((kind === DUPLICATE || kind === Kind.DELTA) && !this.stillHolds(ring, entry, base, domain))
+      return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
-    } else {
-      fields.kind = kind;
-      fields.domain = domain;
-      fields.length = words[entry + Result.LENGTH];
-      fields.base = base;
-      fields.offset = 0;
-      fields.hashLow = tables.objectHashLow[staged];
-      fields.hashHigh = tables.objectHashHigh[staged];
-      if (fields.length > 0 && !this.copyIn(ring.payload(entry))) return;
-      const object = this.objects.create(fields);
-      if (object === 0) {
-        if (fields.length > 0) this.arena.free(fields.offset, fields.length);
-        return;
-      }
-      this.swapIn(slot, object);
-      if (canBeBase(kind)) this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object);
+      this.count(owner, kind, 0);
+      return true;
     }
-    this.count(owner, kind, kind === DUPLICATE ? 0 : fields.length);
+    fields.kind = kind;
+    fields.domain = domain;
+    fields.length = words[entry + Result.LENGTH];
+    fields.base = base;
+    fields.offset = 0;
+    fields.hashLow = tables.objectHashLow[staged];
+    fields.hashHigh = tables.objectHashHigh[staged];
+    if (fields.length > 0 && !this.copyIn(ring.payload(entry))) return false;
+    const object = this.objects.create(fields);
+    if (object === 0) {
+      if (fields.length > 0) this.arena.free(fields.offset, fields.length);
+      return false;
+    }
+    this.swapIn(slot, object);
+    if (canBeBase(kind)) this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object);
+    this.count(owner, kind, fields.length);
+    return true;
   }
 
   /** Is the object that the worker built on still the same page, in the same domain, and fit for it? */

@@ -16,19 +16,20 @@ export interface TestPager {
   swapType: number;
 }
 
+export const testPagerOptions = (runtimeDir: string): PagerOptions => ({
+  runtimeDir,
+  frontEnd: 'fuse-loop',
+  deviceBytes: 2 * 2 ** 30,
+  storeBytes: 2 ** 30,
+  stagingBytes: 2 ** 29,
+  workers: 1,
+  encoding: ENCODING,
+});
+
 /** A pager of its own, with live swap: `stopPager` it in a `finally` or `afterEach`. */
 export async function launchPager(options: Partial<PagerOptions> = {}): Promise<TestPager> {
   const runtimeDir = mkdtempSync('/run/agentzip-test-');
-  const client = await startPager({
-    runtimeDir,
-    frontEnd: 'fuse-loop',
-    deviceBytes: 2 * 2 ** 30,
-    storeBytes: 2 ** 30,
-    stagingBytes: 2 ** 29,
-    workers: 1,
-    encoding: ENCODING,
-    ...options,
-  });
+  const client = await startPager({ ...testPagerOptions(runtimeDir), ...options });
   const { pid, device, swapType } = await client.request('hello', {});
   return { client, runtimeDir, pid, device, swapType };
 }
@@ -72,6 +73,13 @@ export class Hog {
 
   get pid(): number {
     return this.child.pid!;
+  }
+
+  /** Lifts the memory limit. */
+  unlimit(): void {
+    const v1 = `${this.cgroup}/memory.limit_in_bytes`;
+    if (existsSync(v1)) writeFileSync(v1, '-1');
+    else writeFileSync(`${this.cgroup}/memory.max`, 'max');
   }
 
   ask(command: 'verify' | 'rewrite'): Promise<string> {

@@ -1,0 +1,141 @@
+import { PAGE } from '../native/libc.js';
+import type { Look } from '../memory/look.js';
+import type { PageTable } from '../memory/page-table.js';
+import { NO_TEMPLATE_PAGE } from '../pager/protocol.js';
+import type { AddressMapper } from './address.js';
+import type { Context } from './context.js';
+import type { Member } from './member.js';
+import type { Sandbox } from './sandbox.js';
+import { settled } from './settle.js';
+
+/** Pages a request: enough to make its cost small, few enough that a stale one does not hold back many. */
+const BATCH_PAGES = 4096;
+
+type Slots = PageTable<Uint32Array>;
+
+/** Pages out in a look whose slot the pager has not accepted yet. */
+export function unclaimed(slots: Slots, claimed: Slots): number {
+  let count = 0;
+  slots.forEach((page, slot) => {
+    if (claimed.get(page) !== slot) count++;
+  });
+  return count;
+}
+
+/**
+ * The claim rule: a page's slot is claimed when both looks show the same one, `first` before the writes had settled
+ * and the sequence was read, `second` after. `take` refuses slots that are another sandbox's.
+ */
+export function claimable(
+  first: Slots,
+  second: Slots,
+  claimed: Slots,
+  take: (slot: number) => boolean,
+): { pages: number[]; slots: number[] } {
+  const pages: number[] = [];
+  const slots: number[] = [];
+  second.forEach((page, slot) => {
+    if (first.get(page) !== slot || claimed.get(page) === slot) return;
+    if (take(slot)) {
+      pages.push(page);
+      slots.push(slot);
+    } else {
+      // Somebody else's for as long as both show it: not asked again in this window.
+      claimed.set(page, slot);
+    }
+  });
+  return { pages, slots };
+}
+
+/** Template page of each of `pages` (ascending). */
+export function templatePagesOf(
+  look: Look,
+  pages: readonly number[],
+  map: AddressMapper | null,
+): Uint32Array {
+  const result = new Uint32Array(pages.length).fill(NO_TEMPLATE_PAGE);
+  if (map === null) return result;
+  let vma = 0;
+  pages.forEach((page, i) => {
+    while (vma < look.vmas.length && look.vmas[vma].end <= page * PAGE) vma++;
+    if (vma < look.vmas.length) result[i] = map(look.vmas[vma], page);
+  });
+  return result;
+}
+
+/** Does another sandbox show a slot now? Each is looked at once, when first asked. */
+function othersShow({ registry, info }: Context): (tag: number, slot: number) => boolean {
+  const shown = new Map<number, Set<number>>();
+  return (tag, slot) => {
+    let slots = shown.get(tag);
+    if (slots === undefined) {
+      shown.set(tag, (slots = new Set()));
+      for (const member of registry.tagged(tag)?.members.values() ?? []) {
+        const found = slots;
+        member.peek(info.swapType)?.slots.forEach((_page, own) => found.add(own));
+      }
+    }
+    return slots.has(slot);
+  };
+}
+
+async function claimMember(
+  context: Context,
+  sandbox: Sandbox,
+  member: Member,
+  looks: { first: Look; second: Look },
+  sequence: number,
+): Promise<void> {
+  const { owners, templates, pager } = context;
+  const shows = othersShow(context);
+  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot) =>
+    owners.take(slot, sandbox.tag, shows),
+  );
+  const base = templates.baseFor(sandbox);
+  const templatePages = templatePagesOf(
+    looks.second,
+    pages,
+    base?.addresses.mapper(looks.second.vmas) ?? null,
+  );
+  for (let at = 0; at < pages.length; at += BATCH_PAGES) {
+    const end = Math.min(at + BATCH_PAGES, pages.length);
+    const { stale } = await pager.claim({
+      owner: sandbox.id,
+      domain: sandbox.domain,
+      pack: base?.pack ?? null,
+      sequence,
+      slots: Uint32Array.from(slots.slice(at, end)),
+      templatePages: templatePages.slice(at, end),
+    });
+    // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
+    if (stale === 0) for (let i = at; i < end; i++) member.claimed.set(pages[i], slots[i]);
+  }
+}
+
+/**
+ * Tells the pager whose the slots of a sandbox are. Returns how many pages are still to be claimed, because they went
+ * out or were written again meanwhile; -1 when the sandbox has no process left. Stops early on the signal.
+ */
+export async function claimPass(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
+  const { info, pager } = context;
+  const options = { flags: false, swapType: info.swapType };
+  const first = new Map<Member, Look>();
+  for (const member of sandbox.members.values()) {
+    const look = member.refresh(options);
+    if (look !== null) first.set(member, look);
+  }
+  if (first.size === 0) return -1;
+  const pending = (): number =>
+    [...first.keys()].reduce(
+      (sum, member) => sum + (member.look === null ? 0 : unclaimed(member.look.slots, member.claimed)),
+      0,
+    );
+  if (pending() === 0 || !(await settled(info.device, signal))) return pending();
+  const { sequence } = await pager.request('sequence', {});
+  for (const [member, look] of first) {
+    if (signal.aborted) break;
+    const second = member.refresh(options);
+    if (second !== null) await claimMember(context, sandbox, member, { first: look, second }, sequence);
+  }
+  return pending();
+}

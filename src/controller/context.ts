@@ -1,0 +1,24 @@
+import type { Metrics } from '../otel/metrics.js';
+import type { Telemetry } from '../otel/telemetry.js';
+import type { PagerClient } from '../pager/client.js';
+import type { PagerInfo } from '../pager/protocol.js';
+import type { Policy } from '../policy/policy.js';
+import type { Registry } from './registry.js';
+import type { SlotOwners } from './slot-owners.js';
+import type { Templates } from './templates.js';
+import type { Turns } from './turns.js';
+
+/** What the parts of the controller share. */
+export interface Context {
+  readonly policy: Policy;
+  readonly pager: PagerClient;
+  readonly info: PagerInfo;
+  readonly registry: Registry;
+  readonly templates: Templates;
+  readonly owners: SlotOwners;
+  readonly turns: Turns;
+  readonly telemetry: Telemetry;
+  readonly metrics: Metrics;
+  /** Takes what the probes have reported so far, before it is built on. */
+  readonly pollProbes: () => void;
+}

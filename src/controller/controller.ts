@@ -1,0 +1,285 @@
+import { AgentZipError } from '../errors.js';
+import { version } from '../paths.js';
+import { userNamespace } from '../memory/process.js';
+import { createMetrics } from '../otel/metrics.js';
+import type { Telemetry } from '../otel/telemetry.js';
+import type { PagerClient } from '../pager/client.js';
+import type { PagerStatus } from '../pager/protocol.js';
+import { startPager } from '../pager/start.js';
+import type { Policy } from '../policy/policy.js';
+import { Probes } from '../telemetry/probes.js';
+import {
+  EVENT_TYPES,
+  type ControllerApi,
+  type HostEvent,
+  type SandboxSpec,
+  type SandboxStatus,
+  type Status,
+  type TemplateSpec,
+  type TemplateStatus,
+} from './api.js';
+import type { Context } from './context.js';
+import { trustDomain } from './domain.js';
+import { Following, ProbeWatcher } from './following.js';
+import { isEventType, transition } from './phases.js';
+import { Registry } from './registry.js';
+import { Restorer } from './restorer.js';
+import type { Sandbox } from './sandbox.js';
+import { SlotOwners } from './slot-owners.js';
+import { readingOf, sandboxStatus } from './status.js';
+import { describe, Templates } from './templates.js';
+import { Turns } from './turns.js';
+import { WindowRunner } from './window-runner.js';
+
+const MIB = 1 << 20;
+
+export interface Controller extends ControllerApi {
+  /** Settles when the pager is gone, whether drained or lost. */
+  readonly pagerGone: Promise<void>;
+  /** Ends what is going on and lets go of probes and pager. The pager lives on: what is out stays readable. */
+  close(): Promise<void>;
+}
+
+/** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
+export async function createController(policy: Policy, telemetry: Telemetry): Promise<Controller> {
+  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers } = policy.pager;
+  const pager = await startPager({
+    runtimeDir: policy.paths.runtimeDir,
+    frontEnd,
+    deviceBytes: deviceMiB * MIB,
+    storeBytes: storeMiB * MIB,
+    stagingBytes: stagingMiB * MIB,
+    workers,
+    encoding: policy.encoding,
+  });
+  try {
+    return await AgentController.over(pager, policy, telemetry, Probes.load());
+  } catch (error) {
+    pager.close();
+    throw error;
+  }
+}
+
+export class AgentController implements Controller {
+  readonly pagerGone: Promise<void>;
+  private readonly startedAt = Date.now();
+  private readonly restorer: Restorer;
+  private readonly runner: WindowRunner;
+  private readonly following: Following;
+  private enabled: boolean;
+
+  private constructor(
+    private readonly context: Context,
+    private readonly probes: Probes,
+    private readonly watcher: ProbeWatcher,
+  ) {
+    this.enabled = context.policy.mode === 'proactive';
+    this.restorer = new Restorer(context);
+    this.runner = new WindowRunner(context, this.restorer);
+    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
+    this.pagerGone = context.pager.closed.then(() => this.disable());
+  }
+
+  /** A controller over a pager that is connected and probes that are loaded; it closes both. */
+  static async over(
+    pager: PagerClient,
+    policy: Policy,
+    telemetry: Telemetry,
+    probes: Probes,
+  ): Promise<AgentController> {
+    const info = await pager.request('hello', {});
+    const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
+    const watcher = new ProbeWatcher(probes);
+    const registry = new Registry(own, watcher, policy.prefetch.phases);
+    const templates = new Templates(pager, `${policy.paths.stateDir}/templates`, (pid) =>
+      registry.checkProcess(pid),
+    );
+    const metrics = createMetrics(telemetry.meter, async () =>
+      readingOf(await controller.status(), telemetry.droppedSpans()),
+    );
+    const controller: AgentController = new AgentController(
+      {
+        ...{ policy, pager, info, registry, templates, telemetry, metrics },
+        owners: new SlotOwners(info.slots),
+        turns: new Turns(),
+        pollProbes: () => controller.following.poll(),
+      },
+      probes,
+      watcher,
+    );
+    return controller;
+  }
+
+  async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
+    const { registry, templates } = this.context;
+    const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
+    const template = await templates.put(id, spec, inUse);
+    return describe(template, (await this.pagerStatus()).packs);
+  }
+
+  async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
+    const { registry, templates, policy } = this.context;
+    if (spec.template !== undefined && !templates.has(spec.template)) {
+      throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id: spec.template });
+    }
+    const known = registry.find(id);
+    if (known !== undefined && registry.refresh(known)) {
+      if (JSON.stringify(known.spec) === JSON.stringify(spec)) return this.getSandbox(id);
+      throw new AgentZipError('AZ_BAD_REQUEST', {
+        what: `sandbox ${id} is registered with other processes, template or tenant: delete it first`,
+      });
+    }
+    // The sandbox of that name has ended; this is the next.
+    if (known !== undefined) await this.deleteSandbox(id);
+    const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
+    registry.add(id, spec, domain);
+    return this.getSandbox(id);
+  }
+
+  async getSandbox(id: string): Promise<SandboxStatus> {
+    const status = await this.pagerStatus();
+    return sandboxStatus(this.context, this.context.registry.get(id), status);
+  }
+
+  async deleteSandbox(id: string): Promise<void> {
+    const { registry } = this.context;
+    const sandbox = registry.get(id);
+    const wasPaused = sandbox.paused;
+    sandbox.paused = true;
+    sandbox.endWindow('shutdown');
+    try {
+      await sandbox.work.run(async () => {
+        if (registry.refresh(sandbox)) await this.restorer.all(sandbox);
+        await this.runner.forget(sandbox);
+      });
+    } catch (error) {
+      sandbox.paused = wasPaused;
+      throw error;
+    }
+    registry.remove(sandbox);
+  }
+
+  event(id: string, event: HostEvent): void {
+    const sandbox = this.context.registry.get(id);
+    if (!isEventType(event.type)) {
+      throw new AgentZipError('AZ_UNKNOWN_EVENT', {
+        type: String(event.type),
+        known: EVENT_TYPES.join(', '),
+      });
+    }
+    const { phase, opens, ends } = transition(event.type);
+    sandbox.phase = phase;
+    // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
+    if (ends !== null && !sandbox.endWindow(ends) && !sandbox.prefetched) this.prefetchLate(sandbox);
+    if (opens && sandbox.window?.open !== true && this.mayOpen(sandbox, event))
+      this.runner.open(sandbox, event);
+  }
+
+  async prePause(id: string): Promise<void> {
+    const sandbox = this.context.registry.get(id);
+    sandbox.paused = true;
+    await this.bringBack(sandbox, 'shutdown');
+  }
+
+  postResume(id: string): void {
+    this.context.registry.get(id).paused = false;
+  }
+
+  async wake(id: string): Promise<void> {
+    await this.bringBack(this.context.registry.get(id), 'tool_start');
+  }
+
+  async status(): Promise<Status> {
+    const { registry, templates, info } = this.context;
+    const pager = await this.pagerStatus();
+    const { events, dropped } = this.probes.stats();
+    return {
+      version,
+      uptimeMs: Date.now() - this.startedAt,
+      enabled: this.enabled,
+      pid: process.pid,
+      pager: {
+        pid: info.pid,
+        device: info.device,
+        poolBytes: pager.poolBytes,
+        baseBytes: pager.baseBytes,
+        usedSlots: pager.usedSlots,
+        foreignSlots: pager.foreignSlots,
+        encodings: pager.encodings,
+        reads: pager.reads,
+        writes: pager.writes,
+        discards: pager.discards,
+        corruptPages: pager.corruptPages,
+      },
+      probes: {
+        attached: [...this.probes.attached],
+        warnings: [...this.probes.warnings, ...this.watcher.warnings],
+        events,
+        dropped,
+      },
+      sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager)),
+      templates: templates.statuses(pager.packs),
+    };
+  }
+
+  disable(): void {
+    this.enabled = false;
+    for (const sandbox of this.context.registry.all()) sandbox.endWindow('shutdown');
+  }
+
+  async drain(): Promise<void> {
+    const before = this.enabled;
+    this.disable();
+    try {
+      await this.idle();
+      await this.context.pager.request('drain', {});
+    } catch (error) {
+      this.enabled = before;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.disable();
+    await this.idle();
+    this.following.close();
+    for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
+    this.probes.close();
+    this.context.pager.close();
+    await this.pagerGone;
+  }
+
+  private mayOpen(sandbox: Sandbox, event: HostEvent): boolean {
+    const { minWindowMs } = this.context.policy.pageout;
+    return this.enabled && !sandbox.paused && (event.expectedMs ?? Infinity) >= minWindowMs;
+  }
+
+  private prefetchLate(sandbox: Sandbox): void {
+    // It is a bet on speed: when it fails, the pages come back on demand.
+    sandbox.work.run(() => this.restorer.prefetch(sandbox)).catch(() => {});
+  }
+
+  private async bringBack(sandbox: Sandbox, reason: 'shutdown' | 'tool_start'): Promise<void> {
+    sandbox.endWindow(reason);
+    await sandbox.work.run(async () => {
+      this.context.registry.refresh(sandbox);
+      await this.restorer.all(sandbox);
+    });
+  }
+
+  /** Its last process has ended: whatever slots it had are nobody's. */
+  private vacant(sandbox: Sandbox): void {
+    sandbox.phase = 'unknown';
+    // The window's own end forgets; without one it is done here. A pager that is gone has forgotten already.
+    if (!sandbox.endWindow('exit')) sandbox.work.run(() => this.runner.forget(sandbox)).catch(() => {});
+  }
+
+  /** Waits for what is going on in every sandbox. */
+  private async idle(): Promise<void> {
+    await Promise.all(this.context.registry.all().map((sandbox) => sandbox.work.run(async () => {})));
+  }
+
+  private pagerStatus(): Promise<PagerStatus> {
+    return this.context.pager.request('status', {});
+  }
+}

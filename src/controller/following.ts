@@ -1,0 +1,85 @@
+import { PAGE } from '../native/libc.js';
+import { explain } from '../errors.js';
+import { isAlive } from '../memory/process.js';
+import type { Probes } from '../telemetry/probes.js';
+import type { TelemetrySink } from '../telemetry/events.js';
+import type { Registry, Watcher } from './registry.js';
+import type { Sandbox } from './sandbox.js';
+import { Mark } from './usage.js';
+
+/** At 100 000 faults a second the 4 MiB ring holds far more than what comes in between two polls. */
+const POLL_MS = 50;
+
+/** Has the probes watch processes. A process they can not take is followed by looking for it, as without probes. */
+export class ProbeWatcher implements Watcher {
+  readonly warnings = new Set<string>();
+
+  constructor(private readonly probes: Probes) {}
+
+  track(pid: number, tag: number): void {
+    try {
+      this.probes.track(pid, tag);
+    } catch (error) {
+      // The text names the limit, after the pid: one warning for all.
+      this.warnings.add(`some processes are not watched: ${explain(error).replace(/pid \d+ /, '')}`);
+    }
+  }
+
+  untrack(pid: number): void {
+    this.probes.untrack(pid);
+  }
+}
+
+/** Follows the processes of sandboxes through what the probes report, and takes their faults as evidence of use. */
+export class Following implements TelemetrySink {
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(
+    private readonly probes: Probes,
+    private readonly registry: Registry,
+    /** The last process of a sandbox has ended. */
+    private readonly onVacant: (sandbox: Sandbox) => void,
+  ) {
+    this.timer = setInterval(() => this.poll(), POLL_MS);
+    this.timer.unref();
+  }
+
+  /** Takes what has been reported so far. */
+  poll(): void {
+    this.probes.poll(this);
+  }
+
+  fault(tag: number, pid: number, address: number): void {
+    const sandbox = this.registry.tagged(tag);
+    const member = sandbox?.members.get(pid);
+    if (sandbox === undefined || member === undefined) return;
+    const page = Math.floor(address / PAGE);
+    if (!member.isOut(page)) return;
+    const mark = member.usage.mark(page);
+    // A page that was put back may fault again for other reasons, such as its first write.
+    if (mark === Mark.MAPPED || !member.usage.used(page)) return;
+    if (mark === Mark.NONE) sandbox.demandFaults++;
+  }
+
+  fork(tag: number, _parentPid: number, childPid: number): void {
+    const sandbox = this.registry.tagged(tag);
+    if (sandbox !== undefined) this.registry.join(sandbox, childPid);
+  }
+
+  exec(tag: number, pid: number): void {
+    this.registry.tagged(tag)?.members.get(pid)?.replaced();
+  }
+
+  exit(tag: number, pid: number): void {
+    const sandbox = this.registry.tagged(tag);
+    const member = sandbox?.members.get(pid);
+    // The event may be older than the process that has the pid now.
+    if (sandbox === undefined || member === undefined || isAlive(member.process)) return;
+    this.registry.leave(sandbox, pid);
+    if (sandbox.members.size === 0) this.onVacant(sandbox);
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+  }
+}

@@ -1,0 +1,34 @@
+import type { Candidate } from './usage.js';
+
+/** Pages to put back in one process, in address order. */
+export interface Bet<P> {
+  process: P;
+  /** Mapped, so that their use costs nothing. */
+  map: number[];
+  /** Read into the swap cache only: their use costs a minor fault, which shows it. */
+  readAhead: number[];
+}
+
+/**
+ * Chooses what to put back: the most certain pages of all processes of a sandbox within `maxPages`, and of those only
+ * pages that are out. Pure.
+ */
+export function placeBets<P>(
+  processes: readonly { process: P; candidates: readonly Candidate[]; isOut: (page: number) => boolean }[],
+  maxPages: number,
+): Bet<P>[] {
+  const all = processes.flatMap(({ candidates, isOut }, owner) =>
+    candidates.filter(({ page }) => isOut(page)).map((candidate) => ({ owner, ...candidate })),
+  );
+  // The sort is stable and candidates come in address order, so ties stay together.
+  all.sort((a, b) => b.score - a.score);
+  const bets = processes.map(({ process }) => ({ process, map: [] as number[], readAhead: [] as number[] }));
+  for (const { owner, page, blind } of all.slice(0, maxPages)) {
+    (blind ? bets[owner].readAhead : bets[owner].map).push(page);
+  }
+  for (const { map, readAhead } of bets) {
+    map.sort((a, b) => a - b);
+    readAhead.sort((a, b) => a - b);
+  }
+  return bets.filter(({ map, readAhead }) => map.length + readAhead.length > 0);
+}

@@ -1,0 +1,82 @@
+import { AgentZipError } from '../errors.js';
+import { restore, rangesOfPages } from '../memory/restore.js';
+import { PAGE } from '../native/libc.js';
+import type { Context } from './context.js';
+import type { Member } from './member.js';
+import { placeBets } from './prefetch.js';
+import type { Sandbox } from './sandbox.js';
+
+const MIB = 1 << 20;
+/** Pages that other work pages out again meanwhile are fetched again, this often. */
+const RESTORE_PASSES = 8;
+
+/** Puts pages of sandboxes back. */
+export class Restorer {
+  constructor(private readonly context: Context) {}
+
+  /** Puts back what the next tool will probably use. Returns the pages restored. */
+  async prefetch(sandbox: Sandbox): Promise<number> {
+    const { policy, info, turns, pollProbes } = this.context;
+    sandbox.prefetched = true;
+    if (!policy.prefetch.enabled) return 0;
+    pollProbes();
+    const signal = sandbox.prefetchSignal;
+    const processes = [...sandbox.members.values()].map((member) => {
+      const look = member.refresh({ flags: false, swapType: info.swapType });
+      return {
+        process: member,
+        candidates: look === null || look.swappedPages === 0 ? [] : member.usage.candidates(),
+        isOut: (page: number) => member.isOut(page),
+      };
+    });
+    const bets = placeBets(processes, (policy.prefetch.maxMiB * MIB) / PAGE);
+    const restored = await turns.restore(async () => {
+      let pages = 0;
+      for (const { process, map, readAhead } of bets) {
+        pages += await this.putBack(process, map, true, signal);
+        pages += await this.putBack(process, readAhead, false, signal);
+      }
+      return pages;
+    });
+    sandbox.prefetchedPages += restored;
+    return restored;
+  }
+
+  /** Puts every page back. AZ_TIMEOUT when pages keep leaving. */
+  async all(sandbox: Sandbox): Promise<void> {
+    const { info, turns } = this.context;
+    const never = new AbortController().signal;
+    const started = Date.now();
+    await turns.restore(async () => {
+      for (let pass = 0; pass < RESTORE_PASSES; pass++) {
+        let out = 0;
+        for (const member of sandbox.members.values()) {
+          const look = member.refresh({ flags: false, swapType: info.swapType });
+          if (look === null || look.swappedPages === 0) continue;
+          const pages: number[] = [];
+          look.slots.forEach((page) => pages.push(page));
+          out += pages.length;
+          await this.putBack(member, pages, true, never);
+        }
+        if (out === 0) return;
+      }
+      throw new AgentZipError('AZ_TIMEOUT', {
+        what: `paging sandbox ${sandbox.id} back in`,
+        seconds: Math.round((Date.now() - started) / 1000),
+        remedy: 'check that its memory limit holds all of it, then ask again',
+      });
+    });
+  }
+
+  private async putBack(
+    member: Member,
+    pages: readonly number[],
+    map: boolean,
+    signal: AbortSignal,
+  ): Promise<number> {
+    if (pages.length === 0 || signal.aborted) return 0;
+    const result = await restore(member, rangesOfPages(pages), { map, cancelled: () => signal.aborted });
+    for (const page of pages.slice(0, result.pages)) member.usage.prefetched(page, map);
+    return result.pages;
+  }
+}

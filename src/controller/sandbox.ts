@@ -1,0 +1,81 @@
+import type { Membership } from '../hosts/plain.js';
+import { isAlive } from '../memory/process.js';
+import type { HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
+import type { Member } from './member.js';
+import type { EndReason } from './phases.js';
+import type { PhaseCounts } from './usage.js';
+import { Window } from './window.js';
+
+/** One job after the other, in the order they were asked for; a job that fails does not stop the next. */
+class Serial {
+  private last: Promise<unknown> = Promise.resolve();
+
+  run<T>(job: () => Promise<T>): Promise<T> {
+    const result = this.last.then(job);
+    this.last = result.catch(() => {});
+    return result;
+  }
+}
+
+/** One registered sandbox. Its name is its owner name at the pager. */
+export class Sandbox {
+  readonly members = new Map<number, Member>();
+  /** Everything that moves pages of the sandbox or claims them. */
+  readonly work = new Serial();
+  phase: Phase = 'unknown';
+  window: Window | null = null;
+  /** Aborts a prefetch that is going on. */
+  private prefetching = new AbortController();
+  /** The wait that is over has had its prefetch. */
+  prefetched = true;
+  /** Between pre-pause and post-resume nothing is paged out. */
+  paused = false;
+  /** The pager holds its name, and maybe slots of it. */
+  knownToPager = false;
+  windows = 0;
+  lastWindow: WindowSummary | null = null;
+  demandFaults = 0;
+  prefetchedPages = 0;
+  wastedPages = 0;
+
+  constructor(
+    readonly id: string,
+    readonly spec: Readonly<SandboxSpec>,
+    readonly membership: Membership,
+    /** Trust domain of its pages. */
+    readonly domain: string,
+    /** Stands for it in probe events and in the table of slots; 1–65535. */
+    readonly tag: number,
+  ) {}
+
+  /** Pids found before that still are the same processes. */
+  livePids(): number[] {
+    return [...this.members.values()].filter((member) => isAlive(member.process)).map((member) => member.pid);
+  }
+
+  openWindow(event: HostEvent): Window {
+    this.prefetching.abort();
+    this.prefetching = new AbortController();
+    this.prefetched = false;
+    this.windows++;
+    this.window = new Window(event);
+    return this.window;
+  }
+
+  /** False when no window was open. */
+  endWindow(reason: EndReason): boolean {
+    if (this.window === null || !this.window.open) return false;
+    this.window.end(reason);
+    return true;
+  }
+
+  /** Aborts when the next wait begins. */
+  get prefetchSignal(): AbortSignal {
+    return this.prefetching.signal;
+  }
+
+  count({ demand, wasted }: PhaseCounts): void {
+    this.demandFaults += demand;
+    this.wastedPages += wasted;
+  }
+}

@@ -1,0 +1,65 @@
+import { PAGE } from '../native/libc.js';
+import type { Reading } from '../otel/metrics.js';
+import type { PagerStatus } from '../pager/protocol.js';
+import type { SandboxStatus, Status } from './api.js';
+import type { Context } from './context.js';
+import type { Sandbox } from './sandbox.js';
+
+/** Looks at a sandbox now; `pager` says what its pages take in the store. */
+export function sandboxStatus(
+  { registry, info }: Context,
+  sandbox: Sandbox,
+  pager: PagerStatus,
+): SandboxStatus {
+  registry.refresh(sandbox);
+  let ownedPages = 0;
+  let swappedPages = 0;
+  for (const member of sandbox.members.values()) {
+    const look = member.peek(info.swapType);
+    ownedPages += look?.ownedPages ?? 0;
+    swappedPages += look?.swappedPages ?? 0;
+  }
+  const swappedBytes = swappedPages * PAGE;
+  const storedBytes = pager.owners.find(({ owner }) => owner === sandbox.id)?.storedBytes ?? 0;
+  return {
+    id: sandbox.id,
+    template: sandbox.spec.template ?? null,
+    tenant: sandbox.spec.tenant ?? sandbox.id,
+    phase: sandbox.phase,
+    pids: [...sandbox.members.keys()],
+    ownedBytes: ownedPages * PAGE,
+    swappedBytes,
+    storedBytes,
+    ratio: swappedBytes > 0 && storedBytes > 0 ? swappedBytes / storedBytes : null,
+    windows: sandbox.windows,
+    lastWindow: sandbox.lastWindow,
+    demandFaults: sandbox.demandFaults,
+    prefetchedPages: sandbox.prefetchedPages,
+    wastedPages: sandbox.wastedPages,
+  };
+}
+
+const sum = (sandboxes: readonly SandboxStatus[], value: (sandbox: SandboxStatus) => number): number =>
+  sandboxes.reduce((total, sandbox) => total + value(sandbox), 0);
+
+/** The values of the metrics that a status holds. */
+export function readingOf(status: Status, droppedSpans: number): Reading {
+  const { pager, probes, sandboxes } = status;
+  return {
+    sandboxes: sandboxes.length,
+    owned: sum(sandboxes, ({ ownedBytes }) => ownedBytes),
+    swapped: sum(sandboxes, ({ swappedBytes }) => swappedBytes),
+    stored: sum(sandboxes, ({ storedBytes }) => storedBytes),
+    pool: pager.poolBytes,
+    base: pager.baseBytes,
+    foreign: pager.foreignSlots,
+    pages: { ...pager.encodings },
+    demandFaults: sum(sandboxes, ({ demandFaults }) => demandFaults),
+    prefetched: sum(sandboxes, ({ prefetchedPages }) => prefetchedPages),
+    wasted: sum(sandboxes, ({ wastedPages }) => wastedPages),
+    probeEvents: probes.events,
+    probeDrops: probes.dropped,
+    corrupt: pager.corruptPages,
+    droppedSpans,
+  };
+}

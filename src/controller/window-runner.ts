@@ -1,0 +1,207 @@
+import { explain } from '../errors.js';
+import { pageOut } from '../memory/pageout.js';
+import { PAGE } from '../native/libc.js';
+import { ATTRIBUTES } from '../otel/names.js';
+import { sizeAttributes, WindowSpan } from '../otel/window.js';
+import type { RefineResult } from '../pager/protocol.js';
+import type { HostEvent, WindowSummary } from './api.js';
+import { claimPass } from './claims.js';
+import type { Context } from './context.js';
+import type { Restorer } from './restorer.js';
+import type { Sandbox } from './sandbox.js';
+import { pause, type Window } from './window.js';
+
+/** Time between claim passes while pages are still to be claimed, and the longest once none are. */
+const CLAIM_MS = 250;
+const CLAIM_IDLE_MS = 2_000;
+
+/** Does what is to be done in a waiting window: page out, claim, let the pager refine; then prefetch. */
+export class WindowRunner {
+  constructor(
+    private readonly context: Context,
+    private readonly restorer: Restorer,
+  ) {}
+
+  /** Opens a window; work goes on behind it and ends with the window. */
+  open(sandbox: Sandbox, event: HostEvent): void {
+    const window = sandbox.openWindow(event);
+    const { tracer } = this.context.telemetry;
+    const span = WindowSpan.start(tracer, sandbox.id, sandbox.spec.template ?? null, event.traceparent);
+    const failed = (error: unknown): void => span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
+    sandbox.work.run(() => this.run(sandbox, window, span)).catch(failed);
+  }
+
+  /** Makes the pager forget whose slots a sandbox's were. */
+  async forget(sandbox: Sandbox): Promise<void> {
+    this.context.owners.forget(sandbox.tag);
+    if (!sandbox.knownToPager) return;
+    sandbox.knownToPager = false;
+    await this.context.pager.request('forget', { owner: sandbox.id });
+  }
+
+  private async run(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<void> {
+    const progress = { pagedOut: 0, opened: false };
+    try {
+      this.endToolPhase(sandbox);
+      if (sandbox.members.size === 0) window.end('exit');
+      if (window.open) {
+        sandbox.knownToPager = true;
+        await this.context.pager.request('openWindow', { owner: sandbox.id });
+        progress.opened = true;
+        progress.pagedOut = await this.pageOutAll(sandbox, window, span);
+        await this.claimWhileOpen(sandbox, window);
+      }
+    } catch (error) {
+      span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
+      window.end('shutdown');
+    }
+    await this.close(sandbox, window, span, progress);
+  }
+
+  /** What the last tool phase used is learnt from how the page tables have changed since the last window. */
+  private endToolPhase(sandbox: Sandbox): void {
+    const { registry, info, pollProbes } = this.context;
+    pollProbes();
+    registry.refresh(sandbox);
+    for (const member of sandbox.members.values()) {
+      // Claims are renewed in every window: a page may have been written again to the very slot it had.
+      member.claimed.clear();
+      sandbox.count(member.endPhase(info.swapType));
+    }
+  }
+
+  /** Returns how many pages went out. */
+  private async pageOutAll(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<number> {
+    const child = span.child('pageout');
+    const before = this.totals(sandbox);
+    let after = before;
+    for (let pass = 0; pass <= this.context.policy.pageout.retries && window.open; pass++) {
+      const kept = after.owned;
+      await this.pageOutOnce(sandbox, window);
+      this.lookAgain(sandbox);
+      after = this.totals(sandbox);
+      if (after.owned === 0 || after.owned >= kept) break;
+    }
+    const pages = Math.max(0, after.out - before.out);
+    child.setAttributes({
+      [ATTRIBUTES.pages]: pages,
+      [ATTRIBUTES.bytesIn]: pages * PAGE,
+      [ATTRIBUTES.pagesLeft]: after.owned,
+    });
+    child.end();
+    if (after.owned > 0) {
+      this.context.metrics.pageoutIncomplete(window.open ? 'kept' : (window.reason as string), after.owned);
+    }
+    return pages;
+  }
+
+  private pageOutOnce(sandbox: Sandbox, window: Window): Promise<void> {
+    const { turns, policy } = this.context;
+    return turns.pageOut(window.signal, async (turn) => {
+      for (const member of [...sandbox.members.values()]) {
+        if (!window.open) return;
+        await pageOut(member.pidfd, member.look?.owned ?? [], {
+          vectorBytes: policy.pageout.vectorKiB * 1024,
+          cancelled: () => !window.open,
+          turn,
+        });
+      }
+    });
+  }
+
+  private lookAgain(sandbox: Sandbox): void {
+    const options = { flags: false, swapType: this.context.info.swapType };
+    for (const member of sandbox.members.values()) member.refresh(options);
+  }
+
+  private totals(sandbox: Sandbox): { owned: number; out: number } {
+    const total = { owned: 0, out: 0 };
+    for (const { look } of sandbox.members.values()) {
+      total.owned += look?.ownedPages ?? 0;
+      total.out += look?.swappedPages ?? 0;
+    }
+    return total;
+  }
+
+  /** Claims until the window ends: pages written after a pass are claimed in the next. */
+  private async claimWhileOpen(sandbox: Sandbox, window: Window): Promise<void> {
+    let wait = CLAIM_MS;
+    let before = -1;
+    while (window.open) {
+      const left = await claimPass(this.context, sandbox, window.signal);
+      if (left < 0) {
+        window.end('exit');
+        return;
+      }
+      // What a pass could not claim the next seldom can, unless more has gone out.
+      wait = left > 0 && left !== before ? CLAIM_MS : Math.min(2 * wait, CLAIM_IDLE_MS);
+      before = left;
+      await pause(wait, window.signal);
+    }
+  }
+
+  private async close(
+    sandbox: Sandbox,
+    window: Window,
+    span: WindowSpan,
+    progress: { pagedOut: number; opened: boolean },
+  ): Promise<void> {
+    const refining = progress.opened ? this.closeRefine(sandbox, span) : Promise.resolve(null);
+    // The tool may start at any moment now: the prefetch does not wait for the pager's figures.
+    const prefetching = this.prefetchAfter(sandbox, window, span);
+    const refined = await refining;
+    const summary: WindowSummary = {
+      reason: window.reason ?? 'shutdown',
+      durationMs: window.durationMs,
+      pagedOutPages: progress.pagedOut,
+      refinedPages: refined?.pages ?? 0,
+      bytesIn: refined?.bytesIn ?? 0,
+      bytesOut: refined?.bytesOut ?? 0,
+      prefetchedPages: 0,
+    };
+    this.endSpan(span, window, summary);
+    sandbox.lastWindow = { ...summary, prefetchedPages: await prefetching };
+    if (summary.reason === 'exit') await this.forget(sandbox);
+  }
+
+  private endSpan(span: WindowSpan, window: Window, summary: WindowSummary): void {
+    this.context.metrics.windowEnded(summary.reason, summary.durationMs);
+    span.end(summary.reason, {
+      ...sizeAttributes(summary.pagedOutPages, summary.bytesIn, summary.bytesOut),
+      ...(window.event.expectedMs !== undefined && { [ATTRIBUTES.expectedMs]: window.event.expectedMs }),
+    });
+  }
+
+  private async closeRefine(sandbox: Sandbox, span: WindowSpan): Promise<RefineResult | null> {
+    const child = span.child('refine');
+    try {
+      const result = await this.context.pager.request('closeWindow', { owner: sandbox.id });
+      child.setAttributes({
+        ...sizeAttributes(result.pages, result.bytesIn, result.bytesOut),
+        [ATTRIBUTES.cpuMs]: result.cpuMs,
+        [ATTRIBUTES.pagesLeft]: result.remaining,
+      });
+      return result;
+    } catch (error) {
+      span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
+      return null;
+    } finally {
+      child.end();
+    }
+  }
+
+  private async prefetchAfter(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<number> {
+    if (window.reason !== 'first_token' && window.reason !== 'tool_start') return 0;
+    const child = span.child('prefetch');
+    try {
+      const pages = await this.restorer.prefetch(sandbox);
+      child.setAttributes({ [ATTRIBUTES.pages]: pages });
+      return pages;
+    } catch (error) {
+      span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
+      return 0;
+    } finally {
+      child.end();
+    }
+  }
+}

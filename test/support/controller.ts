@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AgentController } from '../../src/controller/controller.js';
+import { createTelemetry } from '../../src/otel/telemetry.js';
+import { withDefaults } from '../../src/policy/defaults.js';
+import { Probes } from '../../src/telemetry/probes.js';
+import { Python } from './python.js';
+import { ScriptedPager } from './scripted-pager.js';
+
+/** A controller without probes over a scripted pager, real processes for sandboxes, and their common end. */
+export class Bench {
+  private readonly pythons: Python[] = [];
+
+  private constructor(
+    readonly controller: AgentController,
+    readonly pager: ScriptedPager,
+    readonly folder: string,
+    private readonly telemetry: { shutdown(): Promise<void> },
+  ) {}
+
+  static async start(script: Parameters<typeof ScriptedPager.start>[0] = {}): Promise<Bench> {
+    const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
+    const { pager, client } = await ScriptedPager.start(script);
+    const policy = withDefaults({ paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
+    const telemetry = createTelemetry(policy.otel, { version: 'test' });
+    const probes = Probes.load({ objectPath: `${folder}/absent.o` });
+    const controller = await AgentController.over(client, policy, telemetry, probes);
+    return new Bench(controller, pager, folder, telemetry);
+  }
+
+  async python(): Promise<Python> {
+    const python = await Python.start();
+    this.pythons.push(python);
+    return python;
+  }
+
+  /** Ends the spans too. */
+  async close(): Promise<void> {
+    await this.controller.close();
+    await this.telemetry.shutdown();
+  }
+
+  async stop(): Promise<void> {
+    for (const python of this.pythons) await python.stop();
+    await this.close();
+    this.pager.stop();
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+/** Waits until it holds, 5 s at most. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let waited = 0; waited < 5000; waited += 10) {
+    if (await holds()) return;
+    await sleep(10);
+  }
+  throw new Error('it did not come true within 5 s');
+}

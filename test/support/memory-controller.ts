@@ -1,0 +1,110 @@
+import type {
+  ControllerApi,
+  HostEvent,
+  SandboxSpec,
+  SandboxStatus,
+  Status,
+  TemplateSpec,
+  TemplateStatus,
+} from '../../src/controller/api.js';
+import { AgentZipError } from '../../src/errors.js';
+
+export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => ({
+  ...{ id, template: spec.template ?? null, tenant: spec.tenant ?? id, phase: 'idle', pids: spec.pids ?? [] },
+  ...{ ownedBytes: 4 << 20, swappedBytes: 40 << 20, storedBytes: 4 << 20, ratio: 10, windows: 2 },
+  ...{ lastWindow: null, demandFaults: 3, prefetchedPages: 20, wastedPages: 1 },
+});
+
+/** The controller's contract without a kernel: what the server and its client are tested against. */
+export class MemoryController implements ControllerApi {
+  readonly sandboxes = new Map<string, SandboxSpec>();
+  readonly templates = new Map<string, TemplateSpec>();
+  /** Calls that change something, in order. */
+  readonly calls: string[] = [];
+  readonly events: [id: string, event: HostEvent][] = [];
+  /** What `drain` does; replaced by tests. */
+  onDrain: () => Promise<void> = async () => {};
+  enabled = true;
+
+  async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
+    this.templates.set(id, spec);
+    this.calls.push(`putTemplate ${id}`);
+    return this.describe(id, spec);
+  }
+
+  async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
+    if (spec.template !== undefined && !this.templates.has(spec.template)) {
+      throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id: spec.template });
+    }
+    this.sandboxes.set(id, spec);
+    this.calls.push(`putSandbox ${id}`);
+    return sandboxStatus(id, spec);
+  }
+
+  async getSandbox(id: string): Promise<SandboxStatus> {
+    return sandboxStatus(id, this.known(id));
+  }
+
+  async deleteSandbox(id: string): Promise<void> {
+    this.known(id);
+    this.sandboxes.delete(id);
+    this.calls.push(`deleteSandbox ${id}`);
+  }
+
+  event(id: string, event: HostEvent): void {
+    this.known(id);
+    this.events.push([id, event]);
+  }
+
+  async prePause(id: string): Promise<void> {
+    this.known(id);
+    this.calls.push(`prePause ${id}`);
+  }
+
+  postResume(id: string): void {
+    this.known(id);
+    this.calls.push(`postResume ${id}`);
+  }
+
+  async wake(id: string): Promise<void> {
+    this.known(id);
+    this.calls.push(`wake ${id}`);
+  }
+
+  async status(): Promise<Status> {
+    return {
+      ...{ version: '0.0.0', uptimeMs: 1000, enabled: this.enabled, pid: process.pid },
+      pager: {
+        ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
+        ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, corruptPages: 0 },
+        encodings: { same: 1, duplicate: 2, template: 3, delta: 4, zstd: 0, raw: 0, staged: 0 },
+      },
+      probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
+      sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
+      templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
+    };
+  }
+
+  disable(): void {
+    this.enabled = false;
+    this.calls.push('disable');
+  }
+
+  async drain(): Promise<void> {
+    this.calls.push('drain');
+    await this.onDrain();
+  }
+
+  private known(id: string): SandboxSpec {
+    const spec = this.sandboxes.get(id);
+    if (!spec) throw new AgentZipError('AZ_UNKNOWN_SANDBOX', { id });
+    return spec;
+  }
+
+  private describe(id: string, { tenant, public: open }: TemplateSpec): TemplateStatus {
+    return {
+      ...{ id, tenant: tenant ?? null, public: open ?? false },
+      ...{ pages: 100, distinctPages: 60, residentBytes: 4096 },
+    };
+  }
+}

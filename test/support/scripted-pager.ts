@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { PagerClient } from '../../src/pager/client.js';
+import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
+import type { Op, Requests } from '../../src/pager/protocol.js';
+
+const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
+
+type Script = { [O in Op]?: (request: Requests[O]['request'], tail: Uint8Array) => Requests[O]['reply'] };
+
+const ANSWERS: Script = {
+  // A swap type that no device of this host has: nothing counts as paged out to it.
+  hello: () => ({ pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 }),
+  sequence: () => ({ sequence: 1 }),
+  loadPack: () => ({ pack: 1, pages: 0, distinctPages: 0 }),
+  claim: () => ({ accepted: 0, stale: 0 }),
+  closeWindow: () => ({ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0, encodings: NO_ENCODINGS }),
+  status: () => ({
+    ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
+    ...{ reads: 0, writes: 0, discards: 0, corruptPages: 0, sequence: 1, packs: [], owners: [] },
+  }),
+};
+
+/** Speaks the pager's protocol over a real socket, serves no device, and notes what it is asked. */
+export class ScriptedPager {
+  /** Each request as `op owner`, without those that only look. */
+  readonly asked: string[] = [];
+  private readonly folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
+  private readonly sockets: Socket[] = [];
+  private readonly server: Server;
+
+  private constructor(private readonly script: Script) {
+    this.server = createServer((socket) => this.serve(socket));
+  }
+
+  static async start(script: Script = {}): Promise<{ pager: ScriptedPager; client: PagerClient }> {
+    const pager = new ScriptedPager({ ...ANSWERS, ...script });
+    const path = `${pager.folder}/pager.sock`;
+    await new Promise<void>((resolve) => pager.server.listen(path, resolve));
+    return { pager, client: await PagerClient.connect(path) };
+  }
+
+  /** As if it was killed. */
+  stop(): void {
+    for (const socket of this.sockets) socket.destroy();
+    this.server.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private serve(socket: Socket): void {
+    this.sockets.push(socket);
+    const reader = new FrameReader();
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      for (const { id, json, tail } of reader.push(chunk)) {
+        const { op, ...request } = json as { op: Op; owner?: string };
+        if (!['hello', 'status', 'sequence'].includes(op))
+          this.asked.push([op, request.owner].filter(Boolean).join(' '));
+        const answer = this.script[op] as ((request: object, tail: Uint8Array) => object) | undefined;
+        for (const part of encodeFrame(id, { ok: answer?.(request, tail) ?? {} })) socket.write(part);
+      }
+    });
+  }
+}

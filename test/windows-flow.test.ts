@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { EventType, HostEvent } from '../src/controller/api.js';
+import { Bench, until } from './support/controller.js';
+import type { Python } from './support/python.js';
+
+let bench: Bench;
+let python: Python;
+beforeEach(async () => {
+  bench = await Bench.start();
+  python = await bench.python();
+  await bench.controller.putSandbox('one', { pids: [python.pid] });
+});
+afterEach(() => bench.stop());
+
+const send = (type: EventType, more: Partial<HostEvent> = {}): void =>
+  bench.controller.event('one', { type, ...more });
+const sandbox = () => bench.controller.getSandbox('one');
+const asked = (...requests: string[]) => until(() => bench.pager.asked.join() === requests.join());
+
+test('a window opens with the request and closes with the first token', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  expect(await sandbox()).toMatchObject({ phase: 'llm_wait', windows: 1, lastWindow: null });
+  send('llm_first_token');
+  await asked('openWindow one', 'closeWindow one');
+  await until(async () => (await sandbox()).lastWindow !== null);
+  expect(await sandbox()).toMatchObject({ phase: 'llm_streaming', lastWindow: { reason: 'first_token' } });
+});
+
+test('a second request changes nothing while the window is open', async () => {
+  send('llm_request_sent');
+  send('llm_request_sent');
+  await asked('openWindow one');
+  send('tool_start');
+  await asked('openWindow one', 'closeWindow one');
+  expect((await sandbox()).windows).toBe(1);
+});
+
+test('a tool that starts ends the window too', async () => {
+  send('llm_request_sent');
+  send('tool_start');
+  await until(async () => (await sandbox()).lastWindow?.reason === 'tool_start');
+});
+
+test('a wait that is expected to be short is left alone', async () => {
+  send('llm_request_sent', { expectedMs: 100 });
+  await sleep(50);
+  expect((await sandbox()).windows).toBe(0);
+  send('llm_request_sent', { expectedMs: 1000 });
+  await asked('openWindow one');
+});
+
+test('a sandbox that ends in mid window ends it, and is forgotten', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  await python.stop();
+  await asked('openWindow one', 'closeWindow one', 'forget one');
+  expect(await sandbox()).toMatchObject({ pids: [], lastWindow: { reason: 'exit' } });
+  await bench.controller.deleteSandbox('one');
+});
+
+test('a sandbox that had ended before opens no window at the pager', async () => {
+  await python.stop();
+  send('llm_request_sent');
+  await until(async () => (await sandbox()).lastWindow?.reason === 'exit');
+  expect(bench.pager.asked).toEqual([]);
+});
+
+test('between pre-pause and post-resume nothing is paged out', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  await bench.controller.prePause('one');
+  await asked('openWindow one', 'closeWindow one');
+  send('llm_request_sent');
+  await sleep(50);
+  expect((await sandbox()).windows).toBe(1);
+  bench.controller.postResume('one');
+  send('llm_request_sent');
+  await until(async () => (await sandbox()).windows === 2);
+});
+
+test('disabling ends windows and opens no more', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  bench.controller.disable();
+  await until(async () => (await sandbox()).lastWindow?.reason === 'shutdown');
+  send('llm_request_sent');
+  await sleep(50);
+  expect(await sandbox()).toMatchObject({ windows: 1 });
+  expect((await bench.controller.status()).enabled).toBe(false);
+});
+
+test('deleting a sandbox in mid window ends it and forgets its slots', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  await bench.controller.deleteSandbox('one');
+  expect(bench.pager.asked).toEqual(['openWindow one', 'closeWindow one', 'forget one']);
+});
+
+test('draining ends windows before the pager is asked', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  await bench.controller.drain();
+  expect(bench.pager.asked).toEqual(['openWindow one', 'closeWindow one', 'drain']);
+});
+
+test('a window is a span with its steps as children', async () => {
+  send('llm_request_sent', { expectedMs: 3000 });
+  await asked('openWindow one');
+  await sleep(100);
+  send('llm_first_token');
+  await until(async () => (await sandbox()).lastWindow !== null);
+  await bench.close();
+  const spans = readFileSync(`${bench.folder}/spans`, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
+  const window = spans.find(({ name }) => name === 'agentzip.window');
+  const steps = spans.filter(({ parentSpanId }) => parentSpanId === window.spanId).map(({ name }) => name);
+  expect(steps.sort()).toEqual(['agentzip.pageout', 'agentzip.prefetch', 'agentzip.refine']);
+  const attributes = Object.fromEntries(window.attributes.map(({ key, value }: never) => [key, value]));
+  expect(attributes['agentzip.window.end_reason']).toEqual({ stringValue: 'first_token' });
+  expect(attributes['sandbox.id']).toEqual({ stringValue: 'one' });
+});

@@ -1,0 +1,101 @@
+import { setImmediate as tick } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Turns } from '../src/controller/turns.js';
+
+const never = new AbortController().signal;
+
+/** A job of so many vectors that notes its name for each. */
+const job = (log: string[], name: string, vectors: number) => async (turn: () => Promise<void>) => {
+  for (let i = 0; i < vectors; i++) {
+    await turn();
+    log.push(name);
+    await tick();
+  }
+};
+
+/** Runs of equal names, with their length. */
+const runs = (log: string[]): [string, number][] =>
+  log.reduce<[string, number][]>((found, name) => {
+    const last = found.at(-1);
+    if (last?.[0] === name) last[1]++;
+    else found.push([name, 1]);
+    return found;
+  }, []);
+
+test('one page-out at a time, in order of arrival', async () => {
+  const turns = new Turns();
+  const log: string[] = [];
+  await Promise.all(['a', 'b', 'c'].map((name) => turns.pageOut(never, job(log, name, 5))));
+  expect(runs(log)).toEqual([
+    ['a', 5],
+    ['b', 5],
+    ['c', 5],
+  ]);
+});
+
+test('a big sandbox gives way after its slice, and comes back after those that wait', async () => {
+  const turns = new Turns();
+  const log: string[] = [];
+  await Promise.all([
+    turns.pageOut(never, job(log, 'big', 150)),
+    turns.pageOut(never, job(log, 'small', 10)),
+  ]);
+  expect(runs(log)).toEqual([
+    ['big', 64],
+    ['small', 10],
+    ['big', 86],
+  ]);
+});
+
+test('page-outs wait while anything is being restored', async () => {
+  const turns = new Turns();
+  const log: string[] = [];
+  let restored = (): void => {};
+  const restore = turns.restore(() => new Promise<void>((resolve) => (restored = resolve)));
+  const out = turns.pageOut(never, job(log, 'a', 3));
+  for (let i = 0; i < 5; i++) await tick();
+  expect(log).toEqual([]);
+  restored();
+  await Promise.all([restore, out]);
+  expect(log).toEqual(['a', 'a', 'a']);
+});
+
+test('a window that ends while it waits never runs, and holds up nobody', async () => {
+  const turns = new Turns();
+  const log: string[] = [];
+  const window = new AbortController();
+  const first = turns.pageOut(never, job(log, 'a', 5));
+  const waiting = turns.pageOut(window.signal, job(log, 'ended', 5));
+  const last = turns.pageOut(never, job(log, 'c', 2));
+  window.abort();
+  await waiting;
+  await Promise.all([first, last]);
+  expect(runs(log)).toEqual([
+    ['a', 5],
+    ['c', 2],
+  ]);
+});
+
+test('a window that ends during a restore is let go at once', async () => {
+  const turns = new Turns();
+  const window = new AbortController();
+  let restored = (): void => {};
+  const restore = turns.restore(() => new Promise<void>((resolve) => (restored = resolve)));
+  const out = turns.pageOut(window.signal, async (turn) => turn());
+  await tick();
+  window.abort();
+  await out;
+  restored();
+  await restore;
+});
+
+test('a failure passes the turn on', async () => {
+  const turns = new Turns();
+  const log: string[] = [];
+  const failing = turns.pageOut(never, async () => {
+    throw new Error('no');
+  });
+  await expect(failing).rejects.toThrow('no');
+  await turns.pageOut(never, job(log, 'b', 1));
+  expect(log).toEqual(['b']);
+});

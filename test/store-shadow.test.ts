@@ -64,11 +64,11 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
         bench.commitAll();
         waiting = 0;
       }
+      kinds.add(bench.kind(slot));
     } else if (dice < 87) {
       bench.store.forget(owners[random.below(owners.length)]);
     } else if (dice < 99) {
       verify(slot);
-      kinds.add(bench.kind(slot));
     } else if (random.below(4) === 0) {
       bench.restart();
       waiting = 0;

@@ -8,6 +8,7 @@ export const MAP_SHARED = 1;
 export const MAP_PRIVATE = 2;
 export const MAP_ANONYMOUS = 0x20;
 export const MAP_NORESERVE = 0x4000;
+export const MADV_RANDOM = 1;
 export const MCL_CURRENT = 1;
 export const MCL_FUTURE = 2;
 export const MCL_ONFAULT = 4;

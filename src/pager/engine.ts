@@ -12,6 +12,9 @@ import type { PagerOptions } from './options.js';
 import { RefineQueue } from './refine-queue.js';
 import type { DataLoopInput, DataLoopReply, DataLoopRequest, RefineWorkerInput } from './threads.js';
 
+/** A worker that dies this often is not started again. */
+const MAX_DEATHS = 10;
+
 /** Omit that keeps the variants of a union apart. */
 type Request = DataLoopRequest extends infer R ? (R extends unknown ? Omit<R, 'id'> : never) : never;
 
@@ -51,11 +54,10 @@ export class Engine {
     };
     this.loop = new Worker(new URL('./data-loop.js', import.meta.url), { workerData: input });
     this.ended = this.follow(ready);
-    const workers = Array.from({ length: options.workers }, (_, worker) => {
-      const workerData: RefineWorkerInput = { ...common, worker, encoding: options.encoding, packs: [] };
-      return new Worker(new URL('./refine-worker.js', import.meta.url), { workerData });
-    });
-    this.queue = new RefineQueue(workers, this.shared.windowOpen);
+    this.queue = new RefineQueue(this.shared.windowOpen);
+    for (let worker = 0; worker < options.workers; worker++) {
+      this.employ({ ...common, worker, encoding: options.encoding, packs: [] });
+    }
   }
 
   /** Resolves when the data loop answers requests of `fuseFd`. */
@@ -113,6 +115,18 @@ export class Engine {
     this.tables.packs.remove(pack);
     unmapPack(mapping);
     return true;
+  }
+
+  /** Starts a refine worker, and another when it dies: pages can wait, so its end harms nobody. */
+  private employ(input: RefineWorkerInput, deaths = 0): void {
+    const workerData = { ...input, packs: [...this.packs.values()] };
+    const worker = new Worker(new URL('./refine-worker.js', import.meta.url), { workerData });
+    worker.on('error', (error: Error) => {
+      process.stderr.write(`agentzip-pager: refine worker ${input.worker}: ${error.stack}\n`);
+      this.queue.leave(worker);
+      if (deaths < MAX_DEATHS) this.employ(input, deaths + 1);
+    });
+    this.queue.join(worker);
   }
 
   private follow(ready: () => void): Promise<void> {

@@ -11,6 +11,7 @@ import { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
 import { FuseLoop, openFuse } from './fuse-loop.js';
 import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options.js';
+import { clearRemains } from './remains.js';
 import { availableBytes, checkRoom } from './room.js';
 import { LOCK_FLAGS } from './seccomp.js';
 import { formatSwap } from './swap-header.js';
@@ -46,6 +47,8 @@ function takeLock(runtimeDir: string): void {
 async function main(options: PagerOptions): Promise<void> {
   lockMemory();
   takeLock(options.runtimeDir);
+  for (const remains of await clearRemains(pagerMount(options.runtimeDir)))
+    log(`removed what a dead pager left: ${remains}`);
   const fuseFd = openFuse();
   const frontEnd: FrontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
   frontEnd.prepare();
@@ -95,7 +98,8 @@ async function main(options: PagerOptions): Promise<void> {
 
 function finish(runtimeDir: string, code: number): never {
   // Without the lock they are another pager's.
-  if (locked) for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
+  if (locked)
+    for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
   process.exit(code);
 }
 

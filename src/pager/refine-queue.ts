@@ -21,17 +21,29 @@ interface OwnerQueue {
 /** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
-  private readonly busy = new Set<Worker>();
+  /** Workers with a batch, and whose. */
+  private readonly busy = new Map<Worker, number>();
   private readonly handedOut = new Map<Worker, { slots: Uint32Array; templatePages: Uint32Array }>();
   private readonly releases = new Map<number, () => void>();
   /** Owner ids in the order of their turns. */
   private turns: number[] = [];
 
-  constructor(
-    private readonly workers: readonly Worker[],
-    private readonly windowOpen: Int32Array,
-  ) {
-    for (const worker of workers) worker.on('message', (reply: RefineReply) => this.take(worker, reply));
+  private readonly workers = new Set<Worker>();
+
+  constructor(private readonly windowOpen: Int32Array) {}
+
+  join(worker: Worker): void {
+    this.workers.add(worker);
+    worker.on('message', (reply: RefineReply) => this.take(worker, reply));
+    this.dispatch();
+  }
+
+  /** A worker died; what it had in hand stays as it was written. */
+  leave(worker: Worker): void {
+    this.workers.delete(worker);
+    for (const released of this.releases.values()) released();
+    const owner = this.busy.get(worker);
+    if (owner !== undefined) this.take(worker, { owner, processed: BATCH_PAGES });
   }
 
   add(
@@ -84,7 +96,8 @@ export class RefineQueue {
 
   /** Resolves when no worker knows the pack any more. */
   async removePack(pack: number): Promise<void> {
-    let left = this.workers.length;
+    let left = this.workers.size;
+    if (left === 0) return;
     await new Promise<void>((resolve) => {
       this.releases.set(pack, () => --left === 0 && resolve());
       for (const worker of this.workers)
@@ -119,7 +132,7 @@ export class RefineQueue {
         slots: Uint32Array.from(queue.slots.slice(queue.next, end)),
         templatePages: Uint32Array.from(queue.templatePages.slice(queue.next, end)),
       };
-      this.busy.add(worker);
+      this.busy.set(worker, owner);
       this.handedOut.set(worker, batch);
       queue.working++;
       worker.postMessage({

@@ -1,7 +1,16 @@
 import { closeSync, openSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
-import { MAP_SHARED, mmap, munmap, PROT_READ, residentBytes, view } from '../native/memory.js';
+import {
+  MADV_RANDOM,
+  madvise,
+  MAP_SHARED,
+  mmap,
+  munmap,
+  PROT_READ,
+  residentBytes,
+  view,
+} from '../native/memory.js';
 import { HashIndex } from './hash-index.js';
 import { readPackSections, type PackSection, type PackSections } from './pack.js';
 import { SketchIndex } from './sketch-index.js';
@@ -34,6 +43,8 @@ export function mapPack(pack: number, path: string): PackMapping {
     const sections = readPackSections(fd, path);
     const bytes = Math.max(...Object.values(sections).map(([offset, length]) => offset + length));
     const mapping = { pack, address: mmap(bytes, PROT_READ, MAP_SHARED, fd), bytes, sections };
+    // Read-ahead would make the whole template resident where a few of its pages are wanted.
+    madvise(mapping.address, bytes, MADV_RANDOM);
     const view = new PackView(mapping);
     if (view.pages >= 2 ** PAGE_BITS || view.map.some((page) => page > view.pages)) {
       munmap(mapping.address, bytes);

@@ -24,6 +24,8 @@ const HEADER_BYTES = 64;
 const ENTRY_BYTES = HEADER_BYTES + PAGE;
 const ENTRIES = 64;
 const RING_HEADER_BYTES = 64;
+/** How long a producer sleeps when the ring is full, ms. */
+const PAUSE_MS = 1;
 const HEAD = 0;
 const TAIL = 1;
 
@@ -35,6 +37,8 @@ export const RESULT_RING_BYTES = RING_HEADER_BYTES + ENTRIES * ENTRY_BYTES;
  */
 export class ResultRing {
   private readonly control: Int32Array;
+  /** To sleep on: Atomics.wait takes no view of native memory. */
+  private readonly pause = new Int32Array(new SharedArrayBuffer(4));
   readonly words: Uint32Array;
 
   /** `address`: native address of the RESULT_RING_BYTES in `buffer`. */
@@ -51,7 +55,7 @@ export class ResultRing {
     for (;;) {
       const tail = Atomics.load(this.control, TAIL);
       if (((this.control[HEAD] - tail) | 0) < ENTRIES) break;
-      Atomics.wait(this.control, TAIL, tail, 1);
+      Atomics.wait(this.pause, 0, 0, PAUSE_MS);
     }
     return entryWords(this.control[HEAD]);
   }
@@ -68,7 +72,6 @@ export class ResultRing {
 
   consume(): void {
     Atomics.store(this.control, TAIL, (this.control[TAIL] + 1) | 0);
-    Atomics.notify(this.control, TAIL);
   }
 
   /** Native address of an entry's payload, PAGE bytes. */

@@ -40,11 +40,32 @@ export const ERRORS = {
     'stop sandboxes or free memory, then run agentzip drain again',
   ],
   AZ_TIMEOUT: ['{what} took longer than {seconds} s', '{remedy}'],
+  AZ_DRAINING: [
+    'AgentZip is draining and takes no more work',
+    'wait until it has stopped, then start it again',
+  ],
+  AZ_RUNTIME_DIR: [
+    '{path} can not be used: {reason}',
+    'check the path and its permissions, or choose another with --runtime-dir',
+  ],
+  AZ_GROUP_UNKNOWN: ['group {group} does not exist', 'create it, or change server.group in the policy'],
+  AZ_ACCESS_DENIED: [
+    '{socket} may not be used by uid {uid}',
+    'run as root, or join the group that server.group names in the policy',
+  ],
+  AZ_OTEL_FILE: [
+    'spans can not be written to {file}: {reason}',
+    'correct otel.file in the policy: its folder must exist and be writable',
+  ],
+  AZ_INTERNAL: [
+    'internal error: {reason}',
+    'this is a bug: please report it with what agentzip run has logged',
+  ],
 
   // Store
   AZ_STORE_FULL: [
     'the store is full: {usedMiB} of {limitMiB} MiB',
-    'raise store.limitMiB in the policy, or run fewer sandboxes',
+    'raise pager.storeMiB in the policy, or run fewer sandboxes',
   ],
   AZ_STORE_CORRUPT: [
     'page in slot {slot} does not match its hash',
@@ -97,6 +118,7 @@ export const ERRORS = {
     'this is a bug: please report it with the seed {seed}',
   ],
   AZ_HOST_NOT_CLEAN: ['left behind on this host: {what}', '{remedy}'],
+  AZ_INTERRUPTED: ['stopped by {by}', 'nothing is left behind: run it again when you like'],
 } as const satisfies Record<string, readonly [message: string, remedy: string]>;
 
 export type ErrorCode = keyof typeof ERRORS;

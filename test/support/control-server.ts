@@ -14,7 +14,7 @@ export async function startControlServer(options: Partial<ServerOptions> = {}) {
   const controller = new MemoryController();
   const gate = new DrainGate(controller);
   const internalErrors: AgentZipError[] = [];
-  const server = await ControlServer.start(
+  const started = ControlServer.start(
     { api: controller, gate },
     {
       ...{ socketPath, mode: 0o600, maxBodyKiB: 256 },
@@ -22,11 +22,16 @@ export async function startControlServer(options: Partial<ServerOptions> = {}) {
       ...options,
     },
   );
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
+  const server = await started.catch((error: unknown) => {
+    removeFolder();
+    throw error;
+  });
   const client = new AgentZipClient(socketPath);
   const stop = async (): Promise<void> => {
     client.close();
     await server.close();
-    rmSync(folder, { recursive: true, force: true });
+    removeFolder();
   };
   return { folder, socketPath, controller, gate, server, client, internalErrors, stop };
 }

@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askModel } from './llm.js';
+import { Random } from './random.js';
+import type { CallRecord } from './record.js';
+import type { HostEvent } from './system.js';
+import type { Sandbox } from './template.js';
+import type { ToolCall, Trajectory } from './trajectory.js';
+
+export type Activity = 'starting' | 'waiting' | 'streaming' | 'tool' | 'done';
+
+/** What the agent loop reports to its platform. */
+export interface AgentPort {
+  event(event: HostEvent): Promise<void>;
+  /** The first token is here, and nobody else knows yet. */
+  waitEnded(turn: number, waitedMs: number): void;
+  called(call: CallRecord): void;
+  activity(turn: number, activity: Activity, tool?: string): void;
+}
+
+export interface AgentOptions {
+  modelUrl: string;
+  seed: number;
+  signal: AbortSignal;
+}
+
+/**
+ * One agent: asks the model, runs the tools it asks for, and so on, until its trajectory ends. The platform's events
+ * are sent where a platform would send them and awaited, so that what they cost is in the times.
+ */
+export async function runAgent(
+  trajectory: Trajectory,
+  sandbox: Sandbox,
+  port: AgentPort,
+  options: AgentOptions,
+): Promise<void> {
+  const { modelUrl, signal } = options;
+  const ids = new Random(options.seed, trajectory.sandbox, 'trace');
+  await sleep(trajectory.startMs, undefined, { signal });
+  for (let turn = 0; turn < trajectory.turns.length; turn++) {
+    const traceparent = `00-${ids.hex(32)}-${ids.hex(16)}-01`;
+    port.activity(turn, 'waiting');
+    const sentAt = Date.now();
+    await port.event({ type: 'llm_request_sent', at: sentAt, traceparent });
+    const onFirstToken = async (): Promise<void> => {
+      const at = Date.now();
+      port.waitEnded(turn, at - sentAt);
+      port.activity(turn, 'streaming');
+      await port.event({ type: 'llm_first_token', at, traceparent });
+    };
+    const calls = await askModel(modelUrl, { sandbox: trajectory.sandbox, turn }, onFirstToken, signal);
+    await port.event({ type: 'llm_response_end', traceparent });
+    await runTools(calls, turn, sandbox, port, signal);
+  }
+  port.activity(trajectory.turns.length - 1, 'done');
+}
+
+async function runTools(
+  calls: readonly ToolCall[],
+  turn: number,
+  sandbox: Sandbox,
+  port: AgentPort,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const call of calls) {
+    signal.throwIfAborted();
+    port.activity(turn, 'tool', call.tool);
+    const from = performance.now();
+    await port.event({ type: 'tool_start' });
+    const result = await sandbox.call(call);
+    const ms = performance.now() - from;
+    await port.event({ type: 'tool_end' });
+    port.called({ sandbox: sandbox.id, turn, tool: call.tool, ms, result });
+  }
+}

@@ -1,0 +1,55 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { leftCgroups } from './cgroups.js';
+
+/**
+ * What a demo whose files were below `folder` left on this host: swap and loop devices, mounts, cgroups, processes.
+ * `devices` are block devices it is known to have used. Empty when the host is clean.
+ */
+export function leftOnHost(folder: string, devices: readonly string[]): string[] {
+  const loops = loopDevices().filter(({ file }) => file.startsWith(folder));
+  const ours = new Set([...devices, ...loops.map(({ device }) => device)]);
+  const swaps = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1);
+  return [
+    ...swaps
+      .map((line) => line.split(/\s+/)[0])
+      .filter((device) => ours.has(device) || (device !== '' && device.startsWith(folder)))
+      .map((device) => `swap ${device}`),
+    ...loops.map(({ device }) => `loop device ${device}`),
+    ...mountsBelow(folder).map((path) => `mount ${path}`),
+    ...leftCgroups().map((path) => `cgroup ${path}`),
+    ...processesNaming(folder).map((pid) => `process ${pid}`),
+  ];
+}
+
+function loopDevices(): { device: string; file: string }[] {
+  return readdirSync('/sys/block')
+    .filter((name) => name.startsWith('loop') && existsSync(`/sys/block/${name}/loop/backing_file`))
+    .map((name) => {
+      const file = readFileSync(`/sys/block/${name}/loop/backing_file`, 'utf8').trim();
+      return { device: `/dev/${name}`, file };
+    });
+}
+
+export function mountsBelow(folder: string): string[] {
+  return readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[4] ?? '')
+    .filter((path) => path === folder || path.startsWith(`${folder}/`));
+}
+
+/** Processes with the folder in their arguments or environment: AgentZip, its pager, the template, its sandboxes. */
+function processesNaming(folder: string): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && pid !== process.pid)
+    .filter((pid) => {
+      const read = (file: string): string => {
+        try {
+          return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+        } catch {
+          return '';
+        }
+      };
+      return read('cmdline').includes(folder) || read('environ').includes(folder);
+    });
+}

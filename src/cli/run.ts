@@ -1,0 +1,22 @@
+import { Command } from 'commander';
+import { print, printError, warn } from './output.js';
+
+interface RunFlags {
+  policy?: string;
+  runtimeDir?: string;
+  stateDir?: string;
+}
+
+/** `agentzip run`: the service, in the foreground, until it is drained. */
+export function runCommand(): Command {
+  return new Command('run')
+    .description('run the service in the foreground; SIGTERM or Ctrl-C drains it')
+    .option('--policy <file>', 'policy file (YAML or JSON); default: built-in policy')
+    .option('--runtime-dir <dir>', 'folder of the sockets; default: paths.runtimeDir of the policy')
+    .option('--state-dir <dir>', 'folder of the templates; default: paths.stateDir of the policy')
+    .action(async ({ policy, runtimeDir, stateDir }: RunFlags) => {
+      // Loaded here: the other commands need neither OpenTelemetry nor the native libraries.
+      const { runService } = await import('../plugin/service.js');
+      await runService({ policyFile: policy, runtimeDir, stateDir }, { print, warn, printError });
+    });
+}

@@ -1,0 +1,11 @@
+/** What programs may import from `agentzip`; everything else may change without notice. */
+export { AgentZipError, ERRORS, type ErrorCode } from './errors.js';
+export { version } from './paths.js';
+export { EVENT_TYPES } from './controller/api.js';
+export { AgentZipClient } from './plugin/client.js';
+export type * from './controller/api.js';
+export { drainAgentZip } from './plugin/drain.js';
+export { runDoctor, type DoctorReport } from './plugin/doctor.js';
+export { startAgentZip, type AgentZip, type StartOptions } from './plugin/lifecycle.js';
+export { loadPolicy, parsePolicy } from './policy/load.js';
+export type { Policy } from './policy/policy.js';

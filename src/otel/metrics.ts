@@ -1,0 +1,81 @@
+import type { Histogram, Counter, Meter, Observable } from '@opentelemetry/api';
+import { ATTRIBUTES, METRICS, type MetricName } from './names.js';
+
+type Named<K extends MetricName['kind']> = {
+  [N in keyof typeof METRICS]: (typeof METRICS)[N]['kind'] extends K ? N : never;
+}[keyof typeof METRICS];
+
+/** Values read at each export: gauges, and totals that somebody else counts. Bytes, pages, events. */
+export interface Reading {
+  sandboxes: number;
+  owned: number;
+  swapped: number;
+  stored: number;
+  pool: number;
+  base: number;
+  foreign: number;
+  /** Pages by encoding. */
+  pages: Readonly<Record<string, number>>;
+  demandFaults: number;
+  prefetched: number;
+  wasted: number;
+  probeEvents: number;
+  probeDrops: number;
+  corrupt: number;
+  droppedSpans: number;
+}
+
+/** What is recorded when it happens. */
+export interface Metrics {
+  /** A window of `durationMs` has ended. */
+  windowEnded(reason: string, durationMs: number): void;
+  /** Pages that stayed although the window meant to page them out. */
+  pageoutIncomplete(reason: string, pages: number): void;
+}
+
+/**
+ * Defines every instrument of {@link METRICS} on `meter`. `read` is called once an export; one that fails leaves the
+ * values of that export out.
+ */
+export function createMetrics(meter: Meter, read: () => Reading | Promise<Reading>): Metrics {
+  const windows: Counter = meter.createCounter(METRICS.windows.name, METRICS.windows);
+  const duration: Histogram = meter.createHistogram(METRICS.windowDuration.name, METRICS.windowDuration);
+  const incomplete: Counter = meter.createCounter(METRICS.pageoutIncomplete.name, METRICS.pageoutIncomplete);
+
+  const observed = new Map<Exclude<keyof Reading, 'pages'>, Observable>();
+  const gauge = (key: Named<'gauge'>) => meter.createObservableGauge(METRICS[key].name, METRICS[key]);
+  const total = (key: Named<'counter'>) => meter.createObservableCounter(METRICS[key].name, METRICS[key]);
+  for (const key of ['sandboxes', 'owned', 'swapped', 'stored', 'pool', 'base', 'foreign'] as const) {
+    observed.set(key, gauge(key));
+  }
+  for (const key of [
+    'demandFaults',
+    'prefetched',
+    'wasted',
+    'probeEvents',
+    'probeDrops',
+    'corrupt',
+    'droppedSpans',
+  ] as const) {
+    observed.set(key, total(key));
+  }
+  const pages = gauge('pages');
+
+  meter.addBatchObservableCallback(
+    async (result) => {
+      const reading = await read();
+      for (const [key, instrument] of observed) result.observe(instrument, reading[key]);
+      for (const [encoding, count] of Object.entries(reading.pages)) {
+        result.observe(pages, count, { [ATTRIBUTES.encoding]: encoding });
+      }
+    },
+    [...observed.values(), pages],
+  );
+  return {
+    windowEnded: (reason, durationMs) => {
+      windows.add(1, { [ATTRIBUTES.endReason]: reason });
+      duration.record(durationMs, { [ATTRIBUTES.endReason]: reason });
+    },
+    pageoutIncomplete: (reason, count) => incomplete.add(count, { [ATTRIBUTES.reason]: reason }),
+  };
+}

@@ -1,0 +1,149 @@
+/** Every span, attribute and metric that AgentZip emits. docs/api.md and the manifest are checked against this table. */
+
+/** One `window` span per waiting window, from the request to the first token; the others are its children. */
+export const SPANS = {
+  window: 'agentzip.window',
+  pageout: 'agentzip.pageout',
+  refine: 'agentzip.refine',
+  prefetch: 'agentzip.prefetch',
+} as const;
+export type ChildSpan = Exclude<keyof typeof SPANS, 'window'>;
+
+export const ATTRIBUTES = {
+  sandbox: 'sandbox.id',
+  template: 'agentzip.template.id',
+  /** Pages the step handled. */
+  pages: 'agentzip.pages',
+  /** Pages the kernel kept although asked to page them out, or that were not restored. */
+  pagesLeft: 'agentzip.pages.left',
+  /** Uncompressed bytes that went in, stored bytes that came out, and their quotient. */
+  bytesIn: 'agentzip.bytes.in',
+  bytesOut: 'agentzip.bytes.out',
+  ratio: 'agentzip.ratio',
+  cpuMs: 'agentzip.cpu.ms',
+  endReason: 'agentzip.window.end_reason',
+  expectedMs: 'agentzip.window.expected_ms',
+  /** Reason why the host's traceparent was ignored. */
+  traceparentInvalid: 'agentzip.traceparent.invalid',
+  reason: 'agentzip.reason',
+  encoding: 'agentzip.encoding',
+} as const;
+
+export interface MetricName {
+  name: string;
+  /** UCUM unit. */
+  unit: 'By' | 'ms' | '{page}' | '{window}' | '{sandbox}' | '{event}' | '{fault}' | '{span}';
+  kind: 'counter' | 'gauge' | 'histogram';
+  description: string;
+}
+
+export const METRICS = {
+  sandboxes: {
+    name: 'agentzip.sandboxes',
+    unit: '{sandbox}',
+    kind: 'gauge',
+    description: 'Registered sandboxes.',
+  },
+  owned: {
+    name: 'agentzip.memory.owned',
+    unit: 'By',
+    kind: 'gauge',
+    description: 'Memory of sandboxes that is present, anonymous and exclusive.',
+  },
+  swapped: {
+    name: 'agentzip.memory.swapped',
+    unit: 'By',
+    kind: 'gauge',
+    description: 'Uncompressed size of what sandboxes have paged out.',
+  },
+  stored: {
+    name: 'agentzip.memory.stored',
+    unit: 'By',
+    kind: 'gauge',
+    description: 'What the store keeps for the pages of sandboxes.',
+  },
+  pool: {
+    name: 'agentzip.memory.pool',
+    unit: 'By',
+    kind: 'gauge',
+    description: 'Memory of the store: arena, tables and indexes.',
+  },
+  base: {
+    name: 'agentzip.memory.base',
+    unit: 'By',
+    kind: 'gauge',
+    description: 'Resident pages of template packs.',
+  },
+  pages: {
+    name: 'agentzip.pages',
+    unit: '{page}',
+    kind: 'gauge',
+    description: 'Stored pages by encoding.',
+  },
+  foreign: {
+    name: 'agentzip.pages.foreign',
+    unit: '{page}',
+    kind: 'gauge',
+    description: 'Stored pages that belong to no sandbox.',
+  },
+  windows: {
+    name: 'agentzip.windows',
+    unit: '{window}',
+    kind: 'counter',
+    description: 'Windows that have ended, by reason.',
+  },
+  windowDuration: {
+    name: 'agentzip.window.duration',
+    unit: 'ms',
+    kind: 'histogram',
+    description: 'Length of windows.',
+  },
+  pageoutIncomplete: {
+    name: 'agentzip.pageout.incomplete',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Pages that a window meant to page out and did not, by reason.',
+  },
+  demandFaults: {
+    name: 'agentzip.faults.demand',
+    unit: '{fault}',
+    kind: 'counter',
+    description: 'Faults of sandboxes on pages that were out.',
+  },
+  prefetched: {
+    name: 'agentzip.prefetch.pages',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Pages put back before they were asked for.',
+  },
+  wasted: {
+    name: 'agentzip.prefetch.wasted',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Prefetched pages that were not used.',
+  },
+  probeEvents: {
+    name: 'agentzip.probe.events',
+    unit: '{event}',
+    kind: 'counter',
+    description: 'Events taken from the probes.',
+  },
+  probeDrops: {
+    name: 'agentzip.probe.dropped',
+    unit: '{event}',
+    kind: 'counter',
+    description: 'Events the probes could not hand over.',
+  },
+  corrupt: {
+    name: 'agentzip.pages.corrupt',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Stored pages that did not match their hash. Anything but 0 is an alarm.',
+  },
+  droppedSpans: {
+    name: 'agentzip.spans.dropped',
+    unit: '{span}',
+    kind: 'counter',
+    description: 'Spans lost because their collector did not take them.',
+  },
+} as const satisfies Record<string, MetricName>;

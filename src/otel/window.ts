@@ -1,0 +1,60 @@
+import {
+  ROOT_CONTEXT,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api';
+import { ATTRIBUTES, SPANS, type ChildSpan } from './names.js';
+import { parseTraceparent } from './traceparent.js';
+
+/**
+ * The spans of one waiting window. The window is a trace of its own with a link to the host's span: the host's trace
+ * often ends before, and is sampled by rules that are not ours.
+ */
+export class WindowSpan {
+  private constructor(
+    private readonly tracer: Tracer,
+    private readonly span: Span,
+    private readonly context: Context,
+  ) {}
+
+  /** An invalid `traceparent` is left out and named in an attribute; it never fails the window. */
+  static start(tracer: Tracer, sandbox: string, template: string | null, traceparent?: string): WindowSpan {
+    const attributes: Attributes = { [ATTRIBUTES.sandbox]: sandbox };
+    if (template !== null) attributes[ATTRIBUTES.template] = template;
+    const host = traceparent === undefined ? undefined : parseTraceparent(traceparent);
+    if (host && 'invalid' in host) attributes[ATTRIBUTES.traceparentInvalid] = host.invalid;
+    const links = host && 'traceId' in host ? [{ context: host }] : [];
+    const span = tracer.startSpan(SPANS.window, { attributes, links }, ROOT_CONTEXT);
+    return new WindowSpan(tracer, span, trace.setSpan(ROOT_CONTEXT, span));
+  }
+
+  /** A step of the window; the caller sets its attributes and ends it. */
+  child(step: ChildSpan, attributes: Attributes = {}): Span {
+    return this.tracer.startSpan(SPANS[step], { attributes }, this.context);
+  }
+
+  /** A moment worth noting, such as a template that no longer fits. */
+  event(name: string, attributes: Attributes = {}): void {
+    this.span.addEvent(name, attributes);
+  }
+
+  /** `reason` is why the window ended, as in WindowSummary. A second call does nothing. */
+  end(reason: string, attributes: Attributes = {}): void {
+    if (!this.span.isRecording()) return;
+    this.span.setAttributes({ ...attributes, [ATTRIBUTES.endReason]: reason });
+    this.span.end();
+  }
+}
+
+/** Attributes of a step that turned `bytesIn` into `bytesOut`. */
+export function sizeAttributes(pages: number, bytesIn: number, bytesOut: number): Attributes {
+  return {
+    [ATTRIBUTES.pages]: pages,
+    [ATTRIBUTES.bytesIn]: bytesIn,
+    [ATTRIBUTES.bytesOut]: bytesOut,
+    ...(bytesOut > 0 && { [ATTRIBUTES.ratio]: bytesIn / bytesOut }),
+  };
+}

@@ -1,0 +1,51 @@
+import { AgentZipError } from '../errors.js';
+import { devices } from './doctor/devices.js';
+import { kernel, processMadviseWorks } from './doctor/kernel.js';
+import { privileges } from './doctor/privileges.js';
+import { programs, python } from './doctor/programs.js';
+import { readText, type Requirement } from './doctor/requirement.js';
+import { swapAndReclaim } from './doctor/swap.js';
+
+export { doctorTable } from './doctor/table.js';
+
+export interface DoctorReport {
+  /** Every required thing is there. */
+  ok: boolean;
+  requirements: Requirement[];
+}
+
+/** What can be told at once, without starting a process. */
+function quickChecks(): Requirement[] {
+  return [
+    ...privileges(readText, process.getuid?.() ?? -1),
+    ...programs(),
+    ...kernel(readText, process.arch),
+    ...devices(),
+    ...swapAndReclaim(readText),
+  ];
+}
+
+/** Looks at everything AgentZip needs of this host. Changes nothing. */
+export async function runDoctor(): Promise<DoctorReport> {
+  const requirements = [...quickChecks(), await processMadviseWorks(), await python()];
+  return { ok: missing(requirements).length === 0, requirements };
+}
+
+const missing = (requirements: readonly Requirement[]): Requirement[] =>
+  requirements.filter(({ ok, level }) => !ok && level === 'required');
+
+/** Errors: AZ_DOCTOR, which names all that is required and missing. */
+export function refuse({ requirements }: Pick<DoctorReport, 'requirements'>): void {
+  const lacking = missing(requirements).map(({ id, found }) => `${id} (${found})`);
+  if (lacking.length > 0) throw new AgentZipError('AZ_DOCTOR', { missing: lacking.join(', ') });
+}
+
+/**
+ * Lets AgentZip start only where it can run. Errors, for the first thing missing: AZ_NOT_ROOT, AZ_CAPABILITY_MISSING,
+ * AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code of their own.
+ */
+export function requireHost(requirements: readonly Requirement[] = quickChecks()): void {
+  const [first] = missing(requirements);
+  if (first?.error) throw new AgentZipError(first.error.code, first.error.details);
+  refuse({ requirements: [...requirements] });
+}

@@ -1,0 +1,107 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { ReadText, Requirement } from './requirement.js';
+
+const KDAMONDS = '/sys/kernel/mm/damon/admin/kdamonds';
+
+const entries = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
+
+/** What else on the host moves memory: none of it forbids AgentZip, each changes what it can do. */
+export function swapAndReclaim(read: ReadText): Requirement[] {
+  return [otherSwap(read), zswap(read), zram(read), ksm(read), damon(read), hugePages(read)];
+}
+
+function otherSwap(read: ReadText): Requirement {
+  const lines = (read('/proc/swaps') ?? '').split('\n').slice(1);
+  const all = lines.map((line) => line.split(/\s+/)[0]).filter((name) => name !== '');
+  const names = all.filter((name) => !isOurs(read, name));
+  return {
+    id: 'swap',
+    level: 'optional',
+    ok: names.length === 0,
+    found: names.join(', ') || (all.length === 0 ? 'none' : "AgentZip's alone"),
+    needed: 'no other swap: what goes there is not compressed by AgentZip',
+    remedy: 'swapoff it, or give it a lower priority',
+  };
+}
+
+/** True for a loop device over a file that the pager serves: the mount's source is its name. */
+function isOurs(read: ReadText, device: string): boolean {
+  const file = read(`/sys/block/${basename(device)}/loop/backing_file`);
+  const mounts = (read('/proc/self/mountinfo') ?? '').split('\n');
+  return (
+    file !== null &&
+    mounts.some((line) => line.split(' ')[4] === dirname(file) && / - fuse\S* agentzip /.test(line))
+  );
+}
+
+function zswap(read: ReadText): Requirement {
+  const enabled = read('/sys/module/zswap/parameters/enabled');
+  return {
+    id: 'zswap',
+    level: 'optional',
+    ok: enabled !== 'Y',
+    found: enabled === null ? 'not built in' : enabled === 'Y' ? 'on' : 'off',
+    needed: 'off: it would keep the pages that are meant for AgentZip',
+    remedy: 'echo N > /sys/module/zswap/parameters/enabled',
+  };
+}
+
+function zram(read: ReadText): Requirement {
+  const device = entries('/sys/block').find((name) => name.startsWith('zram'));
+  const writeback = device !== undefined && read(`/sys/block/${device}/backing_dev`) !== null;
+  return {
+    id: 'zram writeback',
+    level: 'optional',
+    ok: writeback,
+    found: device === undefined ? 'no zram' : writeback ? device : `${device} without writeback`,
+    needed: 'for zram in front of AgentZip',
+    remedy: 'use a kernel with CONFIG_ZRAM_WRITEBACK=y',
+  };
+}
+
+function ksm(read: ReadText): Requirement {
+  const run = read('/sys/kernel/mm/ksm/run');
+  return {
+    id: 'KSM',
+    level: 'optional',
+    ok: run !== '1',
+    found: run === null ? 'not built in' : run === '1' ? 'running' : 'off',
+    needed: 'off: merged pages can not be paged out, and it merges across tenants',
+    remedy: 'echo 2 > /sys/kernel/mm/ksm/run',
+  };
+}
+
+function damon(read: ReadText): Requirement {
+  const paging = entries(KDAMONDS)
+    .filter((name) => /^\d+$/.test(name) && read(`${KDAMONDS}/${name}/state`) === 'on')
+    .filter((name) => pagesOut(read, `${KDAMONDS}/${name}/contexts`));
+  return {
+    id: 'DAMON',
+    level: 'optional',
+    ok: paging.length === 0,
+    found: paging.length === 0 ? 'does not page out' : `kdamond ${paging.join(', ')} pages out idle memory`,
+    needed: 'no paging by DAMON: it also sends pages of processes that are no sandboxes',
+    remedy: `echo off > ${KDAMONDS}/${paging[0] ?? 'N'}/state, or accept foreign pages in the store`,
+  };
+}
+
+const pagesOut = (read: ReadText, contexts: string): boolean =>
+  entries(contexts).some((context) =>
+    entries(`${contexts}/${context}/schemes`).some(
+      (scheme) => read(`${contexts}/${context}/schemes/${scheme}/action`) === 'pageout',
+    ),
+  );
+
+function hugePages(read: ReadText): Requirement {
+  const text = read('/sys/kernel/mm/transparent_hugepage/enabled');
+  const mode = /\[(\w+)\]/.exec(text ?? '')?.[1] ?? 'not built in';
+  return {
+    id: 'transparent huge pages',
+    level: 'optional',
+    ok: mode !== 'always',
+    found: mode,
+    needed: 'madvise or never: huge pages must be split before they can be paged out',
+    remedy: 'echo madvise > /sys/kernel/mm/transparent_hugepage/enabled',
+  };
+}

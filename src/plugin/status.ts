@@ -1,0 +1,60 @@
+import type { SandboxStatus, Status } from '../controller/api.js';
+import { AgentZipClient } from './client.js';
+import { checkedRuntimeDir, controlSocket } from './runtime-files.js';
+
+const MIB = 1024 * 1024;
+const mib = (bytes: number): string => (bytes / MIB).toFixed(1);
+
+const COLUMNS: [title: string, value: (sandbox: SandboxStatus) => string][] = [
+  ['SANDBOX', ({ id }) => id],
+  ['TEMPLATE', ({ template }) => template ?? '-'],
+  ['PHASE', ({ phase }) => phase],
+  ['OWNED MiB', ({ ownedBytes }) => mib(ownedBytes)],
+  ['OUT MiB', ({ swappedBytes }) => mib(swappedBytes)],
+  ['STORED MiB', ({ storedBytes }) => mib(storedBytes)],
+  ['RATIO', ({ ratio }) => (ratio === null ? '-' : `${ratio.toFixed(1)}x`)],
+  ['WINDOWS', ({ windows }) => String(windows)],
+  ['FAULTS', ({ demandFaults }) => String(demandFaults)],
+];
+
+function sandboxTable(sandboxes: readonly SandboxStatus[]): string[] {
+  const rows = [
+    COLUMNS.map(([title]) => title),
+    ...sandboxes.map((s) => COLUMNS.map(([, value]) => value(s))),
+  ];
+  const widths = COLUMNS.map((_, i) => Math.max(...rows.map((row) => row[i].length)));
+  // Names to the left, numbers to the right.
+  const cell = (text: string, i: number): string =>
+    i < 3 ? text.padEnd(widths[i]) : text.padStart(widths[i]);
+  return rows.map((row) => row.map(cell).join('  ').trimEnd());
+}
+
+/** Asks the service of a runtime directory. Errors: AZ_NOT_RUNNING and others of the client. */
+export async function readStatus(runtimeDir: string): Promise<Status> {
+  const client = new AgentZipClient(controlSocket(checkedRuntimeDir(runtimeDir)));
+  try {
+    return await client.status();
+  } finally {
+    client.close();
+  }
+}
+
+/** A status for people. */
+export function statusTable(status: Status): string {
+  const { pager, probes, sandboxes, templates } = status;
+  const encodings = Object.entries(pager.encodings).map(([name, pages]) => `${name} ${pages}`);
+  const lines = [
+    `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
+    `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
+    `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
+    `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}`,
+    ...probes.warnings.map((warning) => `warning: ${warning}`),
+    ...templates.map(
+      ({ id, pages, distinctPages, residentBytes }) =>
+        `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident`,
+    ),
+  ];
+  if (pager.corruptPages > 0)
+    lines.push(`ALARM: ${pager.corruptPages} stored pages did not match their hash`);
+  return [...lines, '', ...sandboxTable(sandboxes), ''].join('\n');
+}

@@ -1,0 +1,27 @@
+import type { PartialPolicy, Policy } from './policy.js';
+
+/** The policy of a host that has no policy file. */
+export const DEFAULT_POLICY: Readonly<Policy> = {
+  version: 1,
+  mode: 'proactive',
+  paths: { runtimeDir: '/run/agentzip', stateDir: '/var/lib/agentzip' },
+  pager: { frontEnd: 'fuse-loop', deviceMiB: 16384, storeMiB: 8192, stagingMiB: 1024, workers: 1 },
+  encoding: { cutoff: 0.9, level: 3, delta: true, siblings: true, duplicates: true, candidates: 3 },
+  pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300 },
+  prefetch: { enabled: true, phases: 2, maxMiB: 128 },
+  trust: { domain: 'tenant-template' },
+  otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
+  server: { maxBodyKiB: 256, socketMode: '0600', group: null },
+  log: { level: 'info' },
+};
+
+/** A policy of its own: the defaults, with what `given` says in their place. */
+export function withDefaults(given: PartialPolicy): Policy {
+  const policy = structuredClone(DEFAULT_POLICY) as Policy;
+  for (const [section, value] of Object.entries(given)) {
+    const known = policy[section as keyof Policy];
+    const merged = typeof known === 'object' ? { ...known, ...(value as object) } : value;
+    Object.assign(policy, { [section]: merged });
+  }
+  return policy;
+}

@@ -1,0 +1,38 @@
+/** How AgentZip works on a host. policy.schema.json describes and bounds every key; units are in the names. */
+export interface Policy {
+  version: 1;
+  mode: 'proactive' | 'observe' | 'off';
+  paths: { runtimeDir: string; stateDir: string };
+  pager: {
+    frontEnd: 'fuse-loop';
+    deviceMiB: number;
+    storeMiB: number;
+    stagingMiB: number;
+    workers: number;
+  };
+  encoding: {
+    cutoff: number;
+    level: number;
+    delta: boolean;
+    siblings: boolean;
+    duplicates: boolean;
+    candidates: number;
+  };
+  pageout: { vectorKiB: number; retries: number; minWindowMs: number };
+  prefetch: { enabled: boolean; phases: number; maxMiB: number };
+  trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
+  otel: {
+    endpoint: string | null;
+    headers: Record<string, string>;
+    file: string | null;
+    metricsIntervalMs: number;
+    maxQueueSpans: number;
+  };
+  server: { maxBodyKiB: number; socketMode: string; group: string | null };
+  log: { level: 'error' | 'warn' | 'info' | 'debug' };
+}
+
+/** What a policy file holds: any part of a policy. */
+export type PartialPolicy = {
+  [Section in keyof Policy]?: Policy[Section] extends object ? Partial<Policy[Section]> : Policy[Section];
+};

@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs';
+import { isAbsolute, normalize } from 'node:path';
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { packageRoot } from '../paths.js';
+import type { PartialPolicy } from './policy.js';
+
+/** The part of JSON Schema that the policy's schema uses. */
+export interface SchemaNode {
+  description?: string;
+  type?: string | string[];
+  enum?: (string | number)[];
+  minimum?: number;
+  maximum?: number;
+  maxLength?: number;
+  maxProperties?: number;
+  format?: string;
+  pattern?: string;
+  properties?: Record<string, SchemaNode>;
+  additionalProperties?: boolean | SchemaNode;
+  propertyNames?: SchemaNode;
+}
+
+const isHttpUrl = (text: string): boolean => {
+  if (!URL.canParse(text)) return false;
+  const { protocol, search, hash } = new URL(text);
+  return /^https?:$/.test(protocol) && search === '' && hash === '';
+};
+
+/** Formats of string values: what is allowed, in words, and the test. */
+const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean }> = {
+  'absolute-path': {
+    allowed: 'an absolute path',
+    test: (text) => isAbsolute(text) && !text.includes('\0') && normalize(text) === text,
+  },
+  'http-url': { allowed: 'an http:// or https:// URL without query', test: isHttpUrl },
+  // The owner must be able to connect; other users of the host must not.
+  'socket-mode': {
+    allowed: 'octal in quotes: "0600", or "0660" with server.group',
+    test: (text) => /^0?6[06]0$/.test(text),
+  },
+  'group-name': {
+    allowed: 'the name of a group',
+    test: (text) => /^[a-z_][a-z0-9_-]*\$?$/.test(text),
+  },
+};
+
+export const schemaFile = `${packageRoot}/src/policy/policy.schema.json`;
+
+let compiled: { schema: SchemaNode; validate: ValidateFunction<PartialPolicy> } | undefined;
+
+function load(): NonNullable<typeof compiled> {
+  if (compiled) return compiled;
+  const schema = JSON.parse(readFileSync(schemaFile, 'utf8')) as SchemaNode;
+  const ajv = new Ajv({ allErrors: true, verbose: true, allowUnionTypes: true });
+  for (const [name, { test }] of Object.entries(FORMATS)) ajv.addFormat(name, test);
+  return (compiled = { schema, validate: ajv.compile<PartialPolicy>(schema) });
+}
+
+/** Everything wrong with a parsed policy file; empty when it is valid. */
+export function schemaErrors(value: unknown): ErrorObject[] {
+  const { validate } = load();
+  return validate(value) ? [] : [...(validate.errors ?? [])];
+}
+
+/** Schema of the value at `path`, or undefined for a key that does not exist. */
+export function schemaAt(path: readonly string[]): SchemaNode | undefined {
+  let node: SchemaNode | undefined = load().schema;
+  for (const key of path) {
+    const more: boolean | SchemaNode | undefined = node?.additionalProperties;
+    node = node?.properties?.[key] ?? (typeof more === 'object' ? more : undefined);
+  }
+  return node;
+}
+
+const TYPE_NAMES: Record<string, string> = {
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'a text',
+  null: 'null',
+};
+
+/** What a key takes, in words. */
+export function allowedValues(node: SchemaNode): string {
+  if (node.enum) return node.enum.join(', ');
+  if (node.properties) return `the keys ${Object.keys(node.properties).join(', ')}`;
+  if (node.type === 'object') return `at most ${node.maxProperties} names, each with a text`;
+  const types = [node.type ?? []].flat();
+  const words = types.map((type) => {
+    if (type === 'string' && node.format) return FORMATS[node.format].allowed;
+    return TYPE_NAMES[type] ?? type;
+  });
+  const range = node.minimum === undefined ? '' : ` from ${node.minimum} to ${node.maximum}`;
+  const length = node.maxLength === undefined ? '' : `, at most ${node.maxLength} characters`;
+  return words.join(' or ') + range + length;
+}

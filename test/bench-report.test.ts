@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs';
+import { Ajv } from 'ajv';
+import { describe, expect, it } from 'vitest';
+import { table } from '../src/bench/live.js';
+import type { RunRecord, Sample } from '../src/bench/record.js';
+import { report } from '../src/bench/report.js';
+import { quantile, timeAverage } from '../src/bench/stats.js';
+import { summarize } from '../src/bench/summary.js';
+import { RunView } from '../src/bench/view.js';
+
+const MIB = 2 ** 20;
+const schema = JSON.parse(readFileSync(new URL('../src/bench/bench.schema.json', import.meta.url), 'utf8'));
+
+const sample = (at: number, owned: number, pool = 0, base = 0, overhead = 0, swapCache = 0): Sample => ({
+  ...{ at, owned: owned * MIB, swapped: 0, pool: pool * MIB, base: base * MIB },
+  ...{ overhead: overhead * MIB, swapCache: swapCache * MIB },
+});
+
+const run = (system: RunRecord['system'], wallMs: number, samples: Sample[], waitEnd: number): RunRecord => ({
+  ...{ system, from: 0, to: wallMs, samples, accounts: [], served: [], fullest: null },
+  waits: [{ sandbox: 'sandbox-1', turn: 0, waitedMs: 10, owned: waitEnd * MIB, pool: MIB }],
+  calls: [{ sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: wallMs / 10, result: '{}' }],
+});
+
+const none = run('none', 1000, [sample(0, 100), sample(500, 300)], 299);
+const zip = run('agentzip', 1100, [sample(0, 20, 5, 5, 10), sample(550, 20, 5, 15, 30, 10)], 29);
+const workload = { name: 'demo', sandboxes: 1, turns: 1, seed: 1 };
+
+describe('the results', () => {
+  const result = summarize(workload, [none, zip]);
+  const agentzip = result.systems[1];
+
+  it('follow the definitions', () => {
+    expect(agentzip.reductionTemplateFree.median).toBeCloseTo(200 / 25);
+    expect(agentzip.reductionTemplateCharged.median).toBeCloseTo(200 / (25 + 10));
+    expect(agentzip.reductionAllIn.median).toBeCloseTo(200 / (25 + 10 + 20 + 5));
+    expect(agentzip.reductionAtWaitEnd.median).toBeCloseTo(300 / 30);
+    expect(agentzip.peakReduction.median).toBeCloseTo(300 / 25);
+    expect(agentzip.slowdownWall.median).toBeCloseTo(1.1);
+    expect(agentzip.toolSlowdown.p99).toBeCloseTo(1.1);
+    expect(result.systems[0].reductionTemplateFree).toEqual({ median: 1, min: 1, max: 1 });
+  });
+
+  it('compare runs pair by pair and give their spread', () => {
+    const slower = run('agentzip', 2000, zip.samples, 59);
+    const { slowdownWall, runs } = summarize(workload, [none, zip, none, slower]).systems[1];
+    expect(runs).toBe(2);
+    expect([slowdownWall.min, slowdownWall.max]).toEqual([1.1, 2]);
+    expect(slowdownWall.median).toBeCloseTo(1.55);
+  });
+
+  it('validate against their schema, and a wrong field does not', () => {
+    const validate = new Ajv().compile(schema);
+    const copy = JSON.parse(JSON.stringify(result));
+    expect(validate(copy), JSON.stringify(validate.errors)).toBe(true);
+    copy.systems[1].slowdownWall = 1.1;
+    expect(validate(copy)).toBe(false);
+  });
+
+  it('make a report that fits 80 columns and says what counts', () => {
+    const text = report(result);
+    expect(Math.max(...text.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(text).toContain('8.00x');
+    expect(text).toContain('10.00x');
+    expect(text).toContain('1.10x');
+  });
+});
+
+describe('the live table', () => {
+  it('fits 80 columns', () => {
+    const view = new RunView('With AgentZip (run 10 of 20)', ['sandbox-1', 'sandbox-64'], 50);
+    view.activity('sandbox-64', 49, 'tool', 'documents');
+    const lines = table(view, 24);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(lines.join('\n')).toContain('documents');
+  });
+});
+
+describe('a live table of many sandboxes', () => {
+  it('is no higher than the screen', () => {
+    const ids = Array.from({ length: 64 }, (_, i) => `sandbox-${i + 1}`);
+    const lines = table(new RunView('With AgentZip', ids, 6), 22);
+    expect(lines).toHaveLength(22);
+    expect(lines.join('\n')).toContain('and 46 more');
+  });
+});
+
+describe('the statistics', () => {
+  it('hold each sample until the next one', () => {
+    expect(timeAverage([0, 10, 30], [1, 2, 4], 0, 40)).toBe((10 + 40 + 40) / 40);
+    expect(timeAverage([20], [5], 0, 40)).toBe(5);
+  });
+
+  it('interpolate between order statistics', () => {
+    expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);
+    expect(quantile([7], 0.99)).toBe(7);
+  });
+});

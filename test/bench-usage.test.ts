@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+import { demoCommand } from '../src/cli/demo.js';
+
+const parse = (...args: string[]): Promise<unknown> =>
+  demoCommand().exitOverride().parseAsync(args, { from: 'user' });
+
+describe('agentzip demo refuses', () => {
+  it.each([
+    ['--sandboxes', '0'],
+    ['--sandboxes', '65'],
+    ['--turns', '1.5'],
+    ['--turns', 'many'],
+    ['--seed', '-1'],
+    ['--seed', '4294967296'],
+    ['--runs', ''],
+  ])('%s %s', async (option, value) => {
+    await expect(parse(option, value)).rejects.toMatchObject({
+      code: 'AZ_USAGE',
+      message: expect.stringMatching(new RegExp(`^${option} .*whole number from`)),
+      remedy: 'see agentzip demo --help',
+    });
+  });
+});

@@ -1,0 +1,59 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
+import type { Op } from '../../src/pager/protocol.js';
+
+const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
+
+/** Answers as `{ok}` or `{error}`, by request. */
+const ANSWERS: Partial<Record<Op, object>> = {
+  hello: { ok: { pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 } },
+  status: {
+    ok: {
+      ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
+      ...{ reads: 0, writes: 0, discards: 0, corruptPages: 0, sequence: 1, packs: [], owners: [] },
+    },
+  },
+};
+
+/**
+ * Listens where the service looks for a pager to take over, speaks its protocol and serves no device, so that the
+ * service can be run whole without swap. Like the real one it ends after a drain that succeeded.
+ */
+export class AdoptedPager {
+  /** Requests, in order. */
+  readonly asked: string[] = [];
+  readonly answers: Partial<Record<Op, object>> = { ...ANSWERS };
+  private readonly sockets = new Set<Socket>();
+  private readonly server: Server = createServer((socket) => this.serve(socket));
+
+  static async start(runtimeDir: string): Promise<AdoptedPager> {
+    const pager = new AdoptedPager();
+    await new Promise<void>((resolve) => pager.server.listen(join(runtimeDir, 'pager.sock'), resolve));
+    return pager;
+  }
+
+  /** As if it was killed. */
+  stop(): void {
+    this.server.close();
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  private serve(socket: Socket): void {
+    this.sockets.add(socket);
+    const reader = new FrameReader();
+    socket.on('error', () => {});
+    socket.on('close', () => this.sockets.delete(socket));
+    socket.on('data', (chunk: Buffer) => {
+      for (const { id, json } of reader.push(chunk)) {
+        const op = json.op as Op;
+        this.asked.push(op);
+        const answer = this.answers[op] ?? { ok: {} };
+        for (const part of encodeFrame(id, answer)) socket.write(part);
+        if (op !== 'drain' || !('ok' in answer)) continue;
+        this.server.close();
+        socket.end();
+      }
+    });
+  }
+}

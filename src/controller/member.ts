@@ -1,11 +1,16 @@
 import { close } from '../native/files.js';
 import { SystemError } from '../native/errno.js';
 import { PAGE } from '../native/libc.js';
-import { pidfdOpen } from '../native/process.js';
+import { pidfdOpen, type Range } from '../native/process.js';
 import { lookAt, type Look, type LookOptions } from '../memory/look.js';
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
+import type { PagerClient } from '../pager/client.js';
 import { Usage, type PhaseCounts } from './usage.js';
+
+/** Sent out, perhaps without a write; known to be in the swap cache. */
+const LEFT = 1;
+const CACHED = 2;
 
 /** One process of a sandbox, and what the ledger knows of its pages. */
 export class Member {
@@ -13,6 +18,10 @@ export class Member {
   look: Look | null = null;
   /** Page → slot that the pager has accepted as this sandbox's in the window that is open. */
   readonly claimed = wordTable();
+  /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
+  private readonly cached = byteTable();
+  /** Write sequence before the first page that is LEFT went. */
+  private leftAt: number | null = null;
 
   private constructor(
     readonly process: ProcessId,
@@ -58,7 +67,7 @@ export class Member {
   endPhase(swapType: number): PhaseCounts {
     const before = this.look;
     const now = this.refresh({ flags: true, swapType });
-    if (before === null || now === null) return { demand: 0, used: 0, wasted: 0 };
+    if (before === null || now === null) return { demand: 0, used: 0, wasted: 0, cached: [] };
     const owned = pagesOf(now);
     const resident = pagesOf(before);
     const out: number[] = [];
@@ -67,17 +76,54 @@ export class Member {
     owned.forEach((page) => {
       if (resident.get(page) === 0 && before.slots.get(page) === 0) fresh.push(page);
     });
-    return this.usage.endPhase(
+    const counts = this.usage.endPhase(
       out,
       (page) => (now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped'),
       fresh,
     );
+    for (const page of counts.cached) this.cached.set(page, CACHED);
+    return counts;
+  }
+
+  /** These pages are about to go out; `sequence` is the pager's write sequence before that. */
+  leaving(ranges: readonly Range[], sequence: number): void {
+    this.leftAt ??= sequence;
+    for (const { address, length } of ranges) {
+      for (let page = address / PAGE; page < (address + length) / PAGE; page++) this.cached.set(page, LEFT);
+    }
+  }
+
+  /**
+   * Pages whose memory is still taken although they are out: those that were written when they went (a clean page is
+   * freed at once), and those read ahead in vain. Ask when the writes have settled, after a look.
+   */
+  async cachedPages(pager: PagerClient): Promise<number[]> {
+    const left: number[] = [];
+    this.cached.forEach((page, state) => {
+      if (!this.isOut(page)) this.cached.set(page, 0);
+      else if (state === LEFT) left.push(page);
+    });
+    if (this.leftAt !== null && left.length > 0) {
+      const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
+      const written = await pager.writtenSince(this.leftAt, slots);
+      left.forEach((page, i) => this.cached.set(page, written(i) ? CACHED : 0));
+    }
+    this.leftAt = null;
+    const pages: number[] = [];
+    this.cached.forEach((page) => pages.push(page));
+    return pages;
+  }
+
+  released(pages: readonly number[]): void {
+    for (const page of pages) this.cached.set(page, 0);
   }
 
   /** exec: all of the address space is gone. */
   replaced(): void {
     this.look = null;
     this.claimed.clear();
+    this.cached.clear();
+    this.leftAt = null;
     this.usage.clear();
   }
 

@@ -24,6 +24,8 @@ export interface PhaseCounts {
   /** Pages put back and then used, and not used, as far as it could be seen. */
   used: number;
   wasted: number;
+  /** Pages read ahead that nobody used: they sit in the swap cache. */
+  cached: number[];
 }
 
 /** Weight of a history: its phases' weights summed. */
@@ -71,7 +73,7 @@ export class Usage {
    * sandbox has written anew. Counts only what was not already counted by {@link used}.
    */
   endPhase(out: Iterable<number>, outcome: (page: number) => Outcome, fresh: Iterable<number>): PhaseCounts {
-    const counts: PhaseCounts = { demand: 0, used: 0, wasted: 0 };
+    const counts: PhaseCounts = { demand: 0, used: 0, wasted: 0, cached: [] };
     for (const page of out) this.judge(page, this.marks.get(page), outcome(page), counts);
     for (const page of fresh) this.used(page);
     const history = wordTable();
@@ -91,6 +93,7 @@ export class Usage {
   private judge(page: number, mark: number, outcome: Outcome, counts: PhaseCounts): void {
     if ((mark & Mark.USED) !== 0) return;
     if (mark === Mark.READ_AHEAD && outcome !== 'present') counts.wasted++;
+    if (mark === Mark.READ_AHEAD && outcome === 'out') counts.cached.push(page);
     if (mark === Mark.MAPPED || outcome !== 'present') return;
     if (mark === Mark.READ_AHEAD) counts.used++;
     else counts.demand++;

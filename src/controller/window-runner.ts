@@ -1,5 +1,7 @@
 import { explain } from '../errors.js';
 import { pageOut } from '../memory/pageout.js';
+import { releaseCached } from '../memory/release.js';
+import { rangesOfPages } from '../memory/restore.js';
 import { PAGE } from '../native/libc.js';
 import { ATTRIBUTES } from '../otel/names.js';
 import { sizeAttributes, WindowSpan } from '../otel/window.js';
@@ -9,6 +11,7 @@ import { claimPass } from './claims.js';
 import type { Context } from './context.js';
 import type { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
+import { settled } from './settle.js';
 import { pause, type Window } from './window.js';
 
 /** Time between claim passes while pages are still to be claimed, and the longest once none are. */
@@ -49,6 +52,7 @@ export class WindowRunner {
         await this.context.pager.request('openWindow', { owner: sandbox.id });
         progress.opened = true;
         progress.pagedOut = await this.pageOutAll(sandbox, window, span);
+        await this.release(sandbox, window);
         await this.claimWhileOpen(sandbox, window);
       }
     } catch (error) {
@@ -95,11 +99,13 @@ export class WindowRunner {
     return pages;
   }
 
-  private pageOutOnce(sandbox: Sandbox, window: Window): Promise<void> {
-    const { turns, policy } = this.context;
+  private async pageOutOnce(sandbox: Sandbox, window: Window): Promise<void> {
+    const { turns, policy, pager } = this.context;
+    const { sequence } = await pager.request('sequence', {});
     return turns.pageOut(window.signal, async (turn) => {
       for (const member of [...sandbox.members.values()]) {
         if (!window.open) return;
+        member.leaving(member.look?.owned ?? [], sequence);
         await pageOut(member.pidfd, member.look?.owned ?? [], {
           vectorBytes: policy.pageout.vectorKiB * 1024,
           cancelled: () => !window.open,
@@ -107,6 +113,24 @@ export class WindowRunner {
         });
       }
     });
+  }
+
+  /** Frees the memory of what went out, once it is written. */
+  private async release(sandbox: Sandbox, window: Window): Promise<void> {
+    const { info, turns, policy, pager } = this.context;
+    if (!window.open || !(await settled(info.device, window.signal))) return;
+    await turns.pageOut(window.signal, async (turn) => {
+      for (const member of [...sandbox.members.values()]) {
+        const pages = await member.cachedPages(pager);
+        const released = await releaseCached(member, rangesOfPages(pages), {
+          vectorBytes: policy.pageout.vectorKiB * 1024,
+          cancelled: () => !window.open,
+          turn,
+        });
+        member.released(pages.slice(0, released));
+      }
+    });
+    this.lookAgain(sandbox);
   }
 
   private lookAgain(sandbox: Sandbox): void {

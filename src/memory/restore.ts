@@ -32,7 +32,7 @@ export function rangesOfPages(pages: Iterable<number>): Range[] {
 }
 
 /** Reads one byte a page, which maps it. Pages that can not be read any more are skipped. False: process gone. */
-async function touch(pid: number, vector: readonly Range[]): Promise<boolean> {
+export async function touch(pid: number, vector: readonly Range[]): Promise<boolean> {
   const bytes: Range[] = [];
   for (const { address, length } of vector) {
     for (let at = 0; at < length; at += PAGE) bytes.push({ address: address + at, length: 1 });

@@ -71,6 +71,14 @@ export class PagerClient {
     return this.request('claim', rest, new Uint8Array(words.buffer));
   }
 
+  /** For each slot: was it written after `sequence`? */
+  async writtenSince(sequence: number, slots: Uint32Array): Promise<(index: number) => boolean> {
+    const tail = new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
+    const { bitmap } = await this.request('writtenSince', { sequence }, tail);
+    const bits = Buffer.from(bitmap, 'base64');
+    return (index) => (bits[index >> 3] & (1 << (index & 7))) !== 0;
+  }
+
   async drain(): Promise<void> {
     await this.request('drain', {});
   }

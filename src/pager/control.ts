@@ -23,6 +23,15 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
   return {
     hello: () => info,
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
+    writtenSince({ sequence }, tail) {
+      const slots = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
+      const bitmap = Buffer.alloc(Math.ceil(slots.length / 8));
+      slots.forEach((slot, i) => {
+        const later = slot < tables.slots && ((tables.slotSequence[slot] - sequence) | 0) > 0;
+        if (later) bitmap[i >> 3] |= 1 << (i & 7);
+      });
+      return { bitmap: bitmap.toString('base64') };
+    },
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);
       return {

@@ -95,6 +95,8 @@ export interface PagerStatus {
 export interface Requests {
   hello: { request: object; reply: PagerInfo };
   sequence: { request: object; reply: { sequence: number } };
+  /** Which slots (binary tail, u32 each) were written after `sequence`: a bitmap, lowest bit first, in base64. */
+  writtenSince: { request: { sequence: number }; reply: { bitmap: string } };
   loadPack: { request: { path: string; tenant: string | null; public: boolean }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };

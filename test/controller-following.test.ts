@@ -1,3 +1,4 @@
+import { Mark } from '../src/controller/usage.js';
 import { readlinkSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Following } from '../src/controller/following.js';
@@ -44,12 +45,11 @@ test('the first fault on a page that was out is a demand fault', () => {
   expect(sandbox.demandFaults).toBe(1);
 });
 
-test('faults on pages that were put back are none', () => {
-  member.usage.prefetched(1, true);
-  member.usage.prefetched(2, false);
+test('the first write to a page that was put back shows its use, and is no demand fault', () => {
+  member.usage.putBack(1);
   fault(1);
-  fault(2);
   expect(sandbox.demandFaults).toBe(0);
+  expect(member.usage.mark(1) & Mark.USED).toBe(Mark.USED);
 });
 
 test('faults of strangers are nobody’s', () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { placeBets } from '../src/controller/prefetch.js';
 
-const candidate = (page: number, score: number, blind = false) => ({ page, score, blind });
+const candidate = (page: number, score: number) => ({ page, score });
 
 test('the most certain pages come first, each process in address order', () => {
   const bets = placeBets(
@@ -12,21 +12,15 @@ test('the most certain pages come first, each process in address order', () => {
     3,
   );
   expect(bets).toEqual([
-    { process: 'a', map: [2, 9], readAhead: [] },
-    { process: 'b', map: [7], readAhead: [] },
+    { process: 'a', pages: [2, 9] },
+    { process: 'b', pages: [7] },
   ]);
 });
 
 test('pages that are in already take no room', () => {
   const candidates = [candidate(1, 1), candidate(2, 0.5)];
   const bets = placeBets([{ process: 'a', candidates, isOut: (page) => page !== 1 }], 1);
-  expect(bets).toEqual([{ process: 'a', map: [2], readAhead: [] }]);
-});
-
-test('pages not seen for long are only read ahead', () => {
-  const candidates = [candidate(1, 1), candidate(2, 1, true)];
-  const bets = placeBets([{ process: 'a', candidates, isOut: () => true }], 10);
-  expect(bets).toEqual([{ process: 'a', map: [1], readAhead: [2] }]);
+  expect(bets).toEqual([{ process: 'a', pages: [2] }]);
 });
 
 test('no room, no bet', () => {

@@ -22,7 +22,7 @@ test('a page that was unmapped was not used', () => {
 test('pages written anew count as used, without a fault', () => {
   const usage = new Usage(3);
   expect(usage.endPhase([], present, [7, 8]).demand).toBe(0);
-  expect(scores(usage)).toEqual({ 7: 1, 8: 1 });
+  expect(usage.candidates()).toEqual([7, 8].map((page) => ({ page, score: 1 })));
 });
 
 test('evidence decays, and is forgotten after the phases of the policy', () => {
@@ -51,33 +51,36 @@ test('a fault is counted once, by the probe or by the look', () => {
   expect(scores(usage)).toEqual({ 1: 1 });
 });
 
-test('read-ahead pages tell whether they were used', () => {
+test('a page put back counts as used when it is seen used, else as wasted', () => {
   const usage = new Usage(3);
-  usage.prefetched(1, false);
-  usage.prefetched(2, false);
-  const counts = usage.endPhase([1, 2], (page) => (page === 1 ? 'present' : 'out'), []);
-  expect(counts).toEqual({ demand: 0, used: 1, wasted: 1 });
-  expect(scores(usage)).toEqual({ 1: 1 });
-});
-
-test('mapped pages keep their score for two phases, then are only read ahead to learn of them', () => {
-  const usage = new Usage(2);
-  usage.endPhase([1], present, []);
-  const blind = [0, 1, 2].map(() => {
-    const [candidate] = usage.candidates();
-    usage.prefetched(1, !candidate.blind);
-    usage.endPhase([1], present, []);
-    return candidate.blind;
-  });
-  expect(blind).toEqual([false, false, true]);
-  // The read-ahead has shown it in use: certain again.
-  expect(usage.candidates()).toEqual([{ page: 1, score: 1.5, blind: false }]);
-});
-
-test('a mapped page that faults all the same is certain', () => {
-  const usage = new Usage(2);
-  usage.prefetched(1, true);
+  usage.putBack(1);
+  usage.putBack(2);
   usage.used(1);
-  usage.endPhase([1], present, []);
+  expect(usage.endPhase([1, 2], present, [])).toEqual({ demand: 0, used: 1, wasted: 1 });
   expect(scores(usage)).toEqual({ 1: 1 });
+});
+
+/** Puts page 1 back in every phase in which it is a candidate, and never sees it used. */
+function phasesPutBack(usage: Usage): number {
+  for (let phases = 0; ; phases++) {
+    if (usage.candidates().length === 0) return phases;
+    usage.putBack(1);
+    usage.endPhase([1], present, []);
+  }
+}
+
+test('a page used once is put back once without a sign of use, then left to show itself', () => {
+  const usage = new Usage(3);
+  usage.endPhase([1], present, []);
+  expect(phasesPutBack(usage)).toBe(1);
+  // Left out, it faults: wanted after all.
+  expect(usage.endPhase([1], present, []).demand).toBe(1);
+  expect(usage.candidates()).toHaveLength(1);
+});
+
+test('a page used more than once is put back for longer', () => {
+  const usage = new Usage(3);
+  usage.endPhase([1], present, []);
+  usage.endPhase([1], present, []);
+  expect(phasesPutBack(usage)).toBe(4);
 });

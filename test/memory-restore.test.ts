@@ -35,7 +35,7 @@ test('every page of the ranges is gone through, also behind one that is not mapp
     { address: 2 ** 46, length: 3 * PAGE },
     { address, length: 3000 * PAGE },
   ];
-  const options = { map: true, cancelled: () => false };
+  const options = { cancelled: () => false };
   expect(await restore(target, ranges, options)).toEqual({ pages: 3003, gone: false });
 });
 
@@ -43,7 +43,6 @@ test('it stops within one vector when it is cancelled', async () => {
   const { target, address } = await start(5000);
   let asked = 0;
   const result = await restore(target, [{ address, length: 5000 * PAGE }], {
-    map: true,
     cancelled: () => ++asked > 2,
   });
   expect(result).toEqual({ pages: 2048, gone: false });
@@ -53,7 +52,6 @@ test('it stops cleanly when the process is gone', async () => {
   const { target, address } = await start(10);
   await python!.stop();
   const result = await restore(target, [{ address, length: 10 * PAGE }], {
-    map: true,
     cancelled: () => false,
   });
   expect(result).toEqual({ pages: 0, gone: true });

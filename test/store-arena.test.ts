@@ -6,7 +6,7 @@ import { Arena, blockBytes } from '../src/store/arena.js';
 import { memoryBytes } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
 
-const SEGMENTS = 256;
+const SEGMENTS = 1024;
 const BYTES = SEGMENTS * 65536;
 let fd = -1;
 afterEach(() => {

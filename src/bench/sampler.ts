@@ -4,7 +4,7 @@ import { type Memory, MemoryMeter } from './owned.js';
 import type { Sample } from './record.js';
 import { NO_POOLS, type Pools, type Status, type System } from './system.js';
 
-const SAMPLE_MS = 250;
+const SAMPLE_MS = 500;
 /** Asking the system costs it something; twice a second is enough for what changes slowly. */
 const ASK_MS = 500;
 

@@ -67,7 +67,9 @@ export function planTrajectories(options: PlanOptions): Trajectory[] {
         const leaves = attempt.next() < DIVERGENCE;
         const other = attempt.pick(TOOLS);
         const ownSeed = attempt.integer(0, 2 ** 31);
-        return turn === 0 ? call(tool, ownSeed) : leaves ? call(other, ownSeed) : call(tool, own);
+        // The task's file is the same for all; who leaves the path there has cleaned it its own way.
+        if (turn === 0) return call(tool, leaves ? ownSeed : own);
+        return leaves ? call(other, ownSeed) : call(tool, own);
       });
       if (turn === turns - 1) calls.push(call('review', 0));
       const [least, most] = FIRST_TOKEN_RANGE_MS;

@@ -32,6 +32,8 @@ import { Turns } from './turns.js';
 import { WindowRunner } from './window-runner.js';
 
 const MIB = 1 << 20;
+/** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
+const SHOWN_MS = 1000;
 
 export interface Controller extends ControllerApi {
   /** Settles when the pager is gone, whether drained or lost. */
@@ -217,7 +219,7 @@ export class AgentController implements Controller {
         events,
         dropped,
       },
-      sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager)),
+      sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
       templates: templates.statuses(pager.packs),
     };
   }

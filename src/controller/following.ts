@@ -56,9 +56,8 @@ export class Following implements TelemetrySink {
     const page = Math.floor(address / PAGE);
     if (!member.isOut(page)) return;
     const mark = member.usage.mark(page);
-    // A page that was put back may fault again for other reasons, such as its first write.
-    if (mark === Mark.MAPPED || !member.usage.used(page)) return;
-    if (mark === Mark.NONE) sandbox.demandFaults++;
+    // A page that was put back faults at its first write: it is wanted, and was not waited for.
+    if (member.usage.used(page) && mark === Mark.NONE) sandbox.demandFaults++;
   }
 
   fork(tag: number, _parentPid: number, childPid: number): void {

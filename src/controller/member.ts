@@ -6,7 +6,7 @@ import { lookAt, type Look, type LookOptions } from '../memory/look.js';
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
 import type { PagerClient } from '../pager/client.js';
-import { Usage, type PhaseCounts } from './usage.js';
+import { Usage, type Outcome, type PhaseCounts } from './usage.js';
 
 /** Sent out, perhaps without a write; known to be in the swap cache. */
 const LEFT = 1;
@@ -22,6 +22,8 @@ export class Member {
   private readonly cached = byteTable();
   /** Write sequence before the first page that is LEFT went. */
   private leftAt: number | null = null;
+
+  private shown: { at: number; look: Look | null } = { at: 0, look: null };
 
   private constructor(
     readonly process: ProcessId,
@@ -53,6 +55,12 @@ export class Member {
     return lookAt(this.process, { flags: false, swapType, known: this.look?.vmas });
   }
 
+  /** A look at most `maxAgeMs` old, for those who only show it. */
+  recent(swapType: number, maxAgeMs: number): Look | null {
+    if (Date.now() - this.shown.at > maxAgeMs) this.shown = { at: Date.now(), look: this.peek(swapType) };
+    return this.shown.look;
+  }
+
   /** Looks, and remembers it. The first look of a window reads the VMA flags; later ones build on it. */
   refresh(options: Omit<LookOptions, 'known'>): Look | null {
     return (this.look = lookAt(this.process, { ...options, known: this.look?.vmas }));
@@ -67,22 +75,18 @@ export class Member {
   endPhase(swapType: number): PhaseCounts {
     const before = this.look;
     const now = this.refresh({ flags: true, swapType });
-    if (before === null || now === null) return { demand: 0, used: 0, wasted: 0, cached: [] };
+    if (before === null || now === null) return { demand: 0, used: 0, wasted: 0 };
     const owned = pagesOf(now);
-    const resident = pagesOf(before);
     const out: number[] = [];
     before.slots.forEach((page) => out.push(page));
+    const resident = pagesOf(before);
     const fresh: number[] = [];
     owned.forEach((page) => {
       if (resident.get(page) === 0 && before.slots.get(page) === 0) fresh.push(page);
     });
-    const counts = this.usage.endPhase(
-      out,
-      (page) => (now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped'),
-      fresh,
-    );
-    for (const page of counts.cached) this.cached.set(page, CACHED);
-    return counts;
+    const outcome = (page: number): Outcome =>
+      now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped';
+    return this.usage.endPhase(out, outcome, fresh);
   }
 
   /** These pages are about to go out; `sequence` is the pager's write sequence before that. */
@@ -94,8 +98,8 @@ export class Member {
   }
 
   /**
-   * Pages whose memory is still taken although they are out: those that were written when they went (a clean page is
-   * freed at once), and those read ahead in vain. Ask when the writes have settled, after a look.
+   * Pages whose memory is still taken although they are out: those that were written when they went. A clean page is
+   * freed at once. Ask when the writes have settled, after a look.
    */
   async cachedPages(pager: PagerClient): Promise<number[]> {
     const left: number[] = [];

@@ -3,10 +3,7 @@ import type { Candidate } from './usage.js';
 /** Pages to put back in one process, in address order. */
 export interface Bet<P> {
   process: P;
-  /** Mapped, so that their use costs nothing. */
-  map: number[];
-  /** Read into the swap cache only: their use costs a minor fault, which shows it. */
-  readAhead: number[];
+  pages: number[];
 }
 
 /**
@@ -22,13 +19,8 @@ export function placeBets<P>(
   );
   // The sort is stable and candidates come in address order, so ties stay together.
   all.sort((a, b) => b.score - a.score);
-  const bets = processes.map(({ process }) => ({ process, map: [] as number[], readAhead: [] as number[] }));
-  for (const { owner, page, blind } of all.slice(0, maxPages)) {
-    (blind ? bets[owner].readAhead : bets[owner].map).push(page);
-  }
-  for (const { map, readAhead } of bets) {
-    map.sort((a, b) => a - b);
-    readAhead.sort((a, b) => a - b);
-  }
-  return bets.filter(({ map, readAhead }) => map.length + readAhead.length > 0);
+  const bets = processes.map(({ process }) => ({ process, pages: [] as number[] }));
+  for (const { owner, page } of all.slice(0, maxPages)) bets[owner].pages.push(page);
+  for (const { pages } of bets) pages.sort((a, b) => a - b);
+  return bets.filter(({ pages }) => pages.length > 0);
 }

@@ -32,10 +32,7 @@ export class Restorer {
     const bets = placeBets(processes, (policy.prefetch.maxMiB * MIB) / PAGE);
     const restored = await turns.restore(async () => {
       let pages = 0;
-      for (const { process, map, readAhead } of bets) {
-        pages += await this.putBack(process, map, true, signal);
-        pages += await this.putBack(process, readAhead, false, signal);
-      }
+      for (const bet of bets) pages += await this.putBack(bet.process, bet.pages, signal);
       return pages;
     });
     sandbox.prefetchedPages += restored;
@@ -56,7 +53,7 @@ export class Restorer {
           const pages: number[] = [];
           look.slots.forEach((page) => pages.push(page));
           out += pages.length;
-          await this.putBack(member, pages, true, never);
+          await this.putBack(member, pages, never);
         }
         if (out === 0) return;
       }
@@ -68,15 +65,10 @@ export class Restorer {
     });
   }
 
-  private async putBack(
-    member: Member,
-    pages: readonly number[],
-    map: boolean,
-    signal: AbortSignal,
-  ): Promise<number> {
+  private async putBack(member: Member, pages: readonly number[], signal: AbortSignal): Promise<number> {
     if (pages.length === 0 || signal.aborted) return 0;
-    const result = await restore(member, rangesOfPages(pages), { map, cancelled: () => signal.aborted });
-    for (const page of pages.slice(0, result.pages)) member.usage.prefetched(page, map);
+    const result = await restore(member, rangesOfPages(pages), { cancelled: () => signal.aborted });
+    for (const page of pages.slice(0, result.pages)) member.usage.putBack(page);
     return result.pages;
   }
 }

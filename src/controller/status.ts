@@ -5,17 +5,18 @@ import type { SandboxStatus, Status } from './api.js';
 import type { Context } from './context.js';
 import type { Sandbox } from './sandbox.js';
 
-/** Looks at a sandbox now; `pager` says what its pages take in the store. */
+/** `pager` says what the sandbox's pages take in the store; its page tables are looked at when that is `maxAgeMs` ago. */
 export function sandboxStatus(
   { registry, info }: Context,
   sandbox: Sandbox,
   pager: PagerStatus,
+  maxAgeMs = 0,
 ): SandboxStatus {
   registry.refresh(sandbox);
   let ownedPages = 0;
   let swappedPages = 0;
   for (const member of sandbox.members.values()) {
-    const look = member.peek(info.swapType);
+    const look = member.recent(info.swapType, maxAgeMs);
     ownedPages += look?.ownedPages ?? 0;
     swappedPages += look?.swappedPages ?? 0;
   }

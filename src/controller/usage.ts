@@ -1,10 +1,10 @@
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 
 /**
- * How a page fared in the tool phase that is going on. A page that was mapped ahead of use leaves no trace when it is
- * used; one that is only in the swap cache does, because its first use maps it.
+ * How a page fared in the tool phase that is going on: put back ahead of use, seen used. A page that was put back
+ * shows its first write (its entry is read-only until then), but not that it was only read.
  */
-export const Mark = { NONE: 0, MAPPED: 1, READ_AHEAD: 2, USED: 4 } as const;
+export const Mark = { NONE: 0, PUT_BACK: 1, USED: 2 } as const;
 
 /** What the page table says of a page after the phase. */
 export type Outcome = 'out' | 'present' | 'unmapped';
@@ -13,19 +13,21 @@ export type Outcome = 'out' | 'present' | 'unmapped';
 const HISTORY_BITS = 16;
 const HISTORY_MASK = 0xffff;
 const BLIND = 1 << HISTORY_BITS;
-/** After so many phases in which its use could not be seen, a page is only read ahead, to learn of it again. */
-const BLIND_PHASES = 2;
+/**
+ * For so many phases a page is put back without a sign that it is wanted; then it is left out once, and shows by a
+ * fault whether it is. Longer for pages that were wanted more than once: they may only be read.
+ */
+const BLIND_PHASES = 1;
+const BLIND_PHASES_PROVEN = 4;
 /** Weight of a phase against the one after it. */
 const DECAY = 0.5;
 
 export interface PhaseCounts {
   /** Pages asked for that had not been put back. */
   demand: number;
-  /** Pages put back and then used, and not used, as far as it could be seen. */
+  /** Pages put back that were seen used, and those that were not (some of these may have been read). */
   used: number;
   wasted: number;
-  /** Pages read ahead that nobody used: they sit in the swap cache. */
-  cached: number[];
 }
 
 /** Weight of a history: its phases' weights summed. */
@@ -36,11 +38,11 @@ function score(history: number, phases: number): number {
   return sum;
 }
 
+const isProven = (history: number): boolean => (history & (history - 1)) !== 0;
+
 export interface Candidate {
   page: number;
   score: number;
-  /** Use of it has not been seen for some phases. */
-  blind: boolean;
 }
 
 /** Which pages of one process recent tool phases used. */
@@ -52,8 +54,8 @@ export class Usage {
   constructor(private readonly phases: number) {}
 
   /** It was put back before anybody asked. */
-  prefetched(page: number, mapped: boolean): void {
-    this.marks.set(page, mapped ? Mark.MAPPED : Mark.READ_AHEAD);
+  putBack(page: number): void {
+    this.marks.set(page, Mark.PUT_BACK);
   }
 
   mark(page: number): number {
@@ -70,42 +72,45 @@ export class Usage {
 
   /**
    * Ends a tool phase. `outcome` tells what became of each page that was out or put back; `fresh` are pages that the
-   * sandbox has written anew. Counts only what was not already counted by {@link used}.
+   * phase made: they count as used in it. Counts as demand only what {@link used} has not already told of.
    */
   endPhase(out: Iterable<number>, outcome: (page: number) => Outcome, fresh: Iterable<number>): PhaseCounts {
-    const counts: PhaseCounts = { demand: 0, used: 0, wasted: 0, cached: [] };
-    for (const page of out) this.judge(page, this.marks.get(page), outcome(page), counts);
+    const counts: PhaseCounts = { demand: 0, used: 0, wasted: 0 };
+    for (const page of out) {
+      if (this.marks.get(page) !== Mark.NONE || outcome(page) !== 'present') continue;
+      counts.demand++;
+      this.used(page);
+    }
     for (const page of fresh) this.used(page);
-    const history = wordTable();
-    this.history.forEach((page, word) => {
-      const blind = (this.marks.get(page) & (Mark.MAPPED | Mark.USED)) === Mark.MAPPED;
-      const aged = blind ? word + BLIND : (word << 1) & HISTORY_MASK;
-      if (aged !== 0) history.set(page, aged);
-    });
-    this.marks.forEach((page, mark) => {
-      if ((mark & Mark.USED) !== 0) history.set(page, (history.get(page) & HISTORY_MASK) | 1);
-    });
-    this.history = history;
+    this.age(counts);
     this.marks = byteTable();
     return counts;
   }
 
-  private judge(page: number, mark: number, outcome: Outcome, counts: PhaseCounts): void {
-    if ((mark & Mark.USED) !== 0) return;
-    if (mark === Mark.READ_AHEAD && outcome !== 'present') counts.wasted++;
-    if (mark === Mark.READ_AHEAD && outcome === 'out') counts.cached.push(page);
-    if (mark === Mark.MAPPED || outcome !== 'present') return;
-    if (mark === Mark.READ_AHEAD) counts.used++;
-    else counts.demand++;
-    this.used(page);
+  private age(counts: PhaseCounts): void {
+    const history = wordTable();
+    this.history.forEach((page, word) => {
+      const aged = this.marks.get(page) === Mark.PUT_BACK ? word + BLIND : (word << 1) & HISTORY_MASK;
+      if (aged !== 0) history.set(page, aged);
+    });
+    this.marks.forEach((page, mark) => {
+      if (mark === Mark.PUT_BACK) counts.wasted++;
+      if ((mark & Mark.USED) === 0) return;
+      if (mark !== Mark.USED) counts.used++;
+      history.set(page, (history.get(page) & HISTORY_MASK) | 1);
+    });
+    this.history = history;
   }
 
-  /** Pages that recent phases used, in no particular order. */
+  /** Pages to put back, in address order. */
   candidates(): Candidate[] {
     const found: Candidate[] = [];
     this.history.forEach((page, word) => {
-      const value = score(word & HISTORY_MASK, this.phases);
-      if (value > 0) found.push({ page, score: value, blind: word >>> HISTORY_BITS >= BLIND_PHASES });
+      const history = word & HISTORY_MASK;
+      const blind = word >>> HISTORY_BITS;
+      const value = score(history, this.phases);
+      const patience = isProven(history) ? BLIND_PHASES_PROVEN : BLIND_PHASES;
+      if (value > 0 && blind < patience) found.push({ page, score: value });
     });
     return found;
   }

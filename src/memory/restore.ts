@@ -7,8 +7,6 @@ import { adviseVector, vectorsOf } from './pageout.js';
 const TOUCH_PAGES = 1024;
 
 export interface RestoreOptions {
-  /** Also map the pages, so that the process meets no fault at all; else they only enter the swap cache. */
-  map: boolean;
   /** Asked before every vector of 4 MiB; true stops there. */
   cancelled: () => boolean;
 }
@@ -72,7 +70,7 @@ export async function restore(
     result.gone = !(await ready);
     if (result.gone || options.cancelled()) break;
     ready = advise(i + 1);
-    if (options.map) result.gone = !(await touch(target.pid, vectors[i]));
+    result.gone = !(await touch(target.pid, vectors[i]));
     result.pages += vectors[i].reduce((sum, range) => sum + range.length / PAGE, 0);
     if (result.gone) break;
   }

@@ -15,6 +15,8 @@ export interface Vma {
   key: string;
   /** Why its pages stay untouched, or null. */
   leftOut: string | null;
+  /** Its flags were read too, so that `leftOut` is the whole truth. */
+  checked: boolean;
 }
 
 const HEADER = /^([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ (\d+) *(.*)$/;
@@ -79,6 +81,7 @@ export function parseVmas(text: string): Vma[] {
         .trim()
         .split(' ')
         .find((name) => name in FLAG_REASONS);
+      if (vma) vma.checked = true;
       if (vma && flag) vma.leftOut ??= FLAG_REASONS[flag];
       continue;
     }
@@ -98,6 +101,7 @@ export function parseVmas(text: string): Vma[] {
       kind,
       key,
       leftOut: reasonToLeaveOut(kind, permissions, path),
+      checked: false,
     });
   }
   return vmas;

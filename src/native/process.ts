@@ -20,6 +20,7 @@ const readv_ = libc.func(
 const prctl_ = libc.func('int prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d)');
 const clockGettime_ = libc.func('int clock_gettime(int clock, void *time)');
 const setpriority_ = libc.func('int setpriority(int which, unsigned int who, int priority)');
+const schedSetscheduler_ = libc.func('int sched_setscheduler(int pid, int policy, const void *parameters)');
 const execve_ = libc.func('int execve(const char *path, const char **argv, const char **envp)');
 
 /** A range of another process's memory; address and length in bytes. */
@@ -109,6 +110,13 @@ export function threadCpuMs(): number {
 /** Nice value of one thread, -20 to 19. */
 export function setThreadPriority(tid: number, nice: number): void {
   check(setpriority_(PRIO_PROCESS, tid, nice), 'setpriority', `thread ${tid}`);
+}
+
+const SCHED_IDLE = 5;
+
+/** Lets a thread run only when nothing else wants the processor (SCHED_IDLE). */
+export function runWhenIdle(tid: number): void {
+  check(schedSetscheduler_(tid, SCHED_IDLE, new Int32Array([0])), 'sched_setscheduler', `thread ${tid}`);
 }
 
 /** Replaces this program; returns only by throwing. */

@@ -4,12 +4,13 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { Workspace } from '../codec/kernels.js';
 import { errno } from '../native/errno.js';
 import { read } from '../native/files.js';
+import { gettid, setThreadPriority } from '../native/process.js';
 import { PackSet } from '../store/packs.js';
 import { recover } from '../store/recovery.js';
 import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
 import { Volatile } from '../store/volatile.js';
-import { Attention } from './attention.js';
+import { Attention, Woken } from './attention.js';
 import { FUSE_BYTES, FuseServer, REQUEST_BYTES } from './fuse-server.js';
 import type { DataLoopInput, DataLoopReply, DataLoopRequest } from './threads.js';
 
@@ -18,6 +19,9 @@ import type { DataLoopInput, DataLoopReply, DataLoopRequest } from './threads.js
  * workers have encoded and what the control thread asks. Requests come first: of the rest it does a little at a time.
  */
 const RESULTS_A_TURN = 16;
+const NICE = -20;
+/** Without requests for so long, spare memory goes back to the kernel. */
+const IDLE_MS = 500;
 
 const input = workerData as DataLoopInput;
 const port = parentPort!;
@@ -74,6 +78,15 @@ function attend(): void {
   }
 }
 
+/** Blocks until there is something to do. */
+function rest(): void {
+  const spare = store.arena.hasSpare;
+  const woken = attention.wait(input.fuseFd, spare ? IDLE_MS : -1);
+  // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
+  if (woken === Woken.BY_RING) attend();
+  else if (woken === Woken.BY_TIME) store.arena.trim();
+}
+
 function serve(): void {
   const { EAGAIN, ENODEV, EINTR, ENOENT } = constants.errno;
   for (;;) {
@@ -85,14 +98,22 @@ function serve(): void {
     const error = errno();
     if (error === ENODEV) return; // unmounted
     if (error === EAGAIN) {
-      // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
-      if (!attention.wanted && attention.wait(input.fuseFd)) attend();
+      if (!attention.wanted) rest();
     } else if (error !== EINTR && error !== ENOENT) {
       throw new Error(`reading /dev/fuse: errno ${error}`);
     }
   }
 }
 
+try {
+  // Every fault of a sandbox waits for this thread: it must not queue behind the tools it serves.
+  setThreadPriority(gettid(), NICE);
+} catch (error) {
+  writeSync(
+    2,
+    `agentzip-pager: no priority for the data loop (${(error as Error).message}): faults may wait\n`,
+  );
+}
 try {
   port.postMessage({ started: recover(store, shared) });
   serve();

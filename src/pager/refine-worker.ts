@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { gettid, setThreadPriority, threadCpuMs } from '../native/process.js';
+import { gettid, runWhenIdle, threadCpuMs } from '../native/process.js';
 import { PackSet } from '../store/packs.js';
 import { Refiner } from '../store/refiner.js';
 import { Tables } from '../store/tables.js';
@@ -8,7 +8,8 @@ import { Attention } from './attention.js';
 import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js';
 
 /** A thread that encodes staged pages. It runs behind everything else and looks at its window before each page. */
-const NICE = 19;
+/** Results handed over at a time: waking the data loop costs more than a page. */
+const RESULTS_A_RING = 16;
 
 const input = workerData as RefineWorkerInput;
 const port = parentPort!;
@@ -25,16 +26,21 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
   const pack = packs.get(batch.pack);
   const before = threadCpuMs();
   let processed = 0;
+  let waiting = 0;
   while (processed < slots.length && Atomics.load(shared.windowOpen, owner) === 1) {
     const task = { slot: slots[processed], owner, domain, pack, templatePage: templatePages[processed] };
-    if (refiner.refine(task)) attention.ring();
+    if (refiner.refine(task) && ++waiting === RESULTS_A_RING) {
+      attention.ring();
+      waiting = 0;
+    }
     processed++;
   }
+  if (waiting > 0) attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
   return { owner, processed };
 }
 
-setThreadPriority(gettid(), NICE);
+runWhenIdle(gettid());
 port.on('message', (request: RefineRequest) => {
   if (request.op === 'addPack') packs.add(request.mapping);
   else if (request.op === 'removePack') {

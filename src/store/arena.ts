@@ -27,8 +27,11 @@ const SEGMENT_UNITS = SEGMENT / UNIT;
 const BITMAP_WORDS = SEGMENT / CLASS_SIZES[0] / 32;
 const NO_CLASS = 255;
 const NONE = -1;
-/** Empty segments kept mapped before they go back to the kernel, so that staging does not punch on every page. */
-const SPARE_SEGMENTS = 32;
+/**
+ * Empty segments kept for the next pages, 16 MiB: staging fills and empties as windows come and go, and giving each
+ * segment back and faulting it in again costs more than the copying. `trim` returns them when there is time.
+ */
+const SPARE_SEGMENTS = 256;
 
 /** Bytes a length takes in the arena. */
 export const blockBytes = (length: number): number => (length === 0 ? 0 : CLASS_SIZES[classOf[length]]);
@@ -122,6 +125,10 @@ export class Arena {
     const tail = this.highSegment * SEGMENT;
     if (tail < this.segments * SEGMENT)
       punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
+  }
+
+  get hasSpare(): boolean {
+    return this.emptyCount > 0;
   }
 
   /** Gives all spare segments back to the kernel. */

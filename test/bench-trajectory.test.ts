@@ -21,7 +21,10 @@ describe('the trajectories of a fan-out', () => {
     const between = steps.slice(1, -1);
     expect(between.some((distinct) => distinct > 1)).toBe(true);
     expect(between.every((distinct) => distinct < 8)).toBe(true);
-    expect(new Set(calls.map((of) => of[0].args.own)).size).toBe(8);
+    // Most load the task's file as it is.
+    const loads = new Set(calls.map((of) => of[0].args.own)).size;
+    expect(loads).toBeGreaterThan(1);
+    expect(loads).toBeLessThan(5);
   });
 
   it('load the data first and read everything back at the end', () => {

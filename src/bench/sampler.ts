@@ -4,9 +4,9 @@ import { type Memory, MemoryMeter } from './owned.js';
 import type { Sample } from './record.js';
 import { NO_POOLS, type Pools, type Status, type System } from './system.js';
 
-const SAMPLE_MS = 500;
-/** Asking the system costs it something; twice a second is enough for what changes slowly. */
-const ASK_MS = 500;
+/** Both cost processor time that the sandboxes could use, some milliseconds a sandbox. */
+const SAMPLE_MS = 1000;
+const ASK_MS = 1000;
 
 /** Measures the sandboxes and the system at intervals, for as long as sandboxes are added to it. */
 export class Sampler {

@@ -24,13 +24,13 @@ export interface PlanOptions {
   sandboxes: number;
   turns: number;
   seed: number;
-  /** Rows of the task's main table: 80 000 make a session grow to some 60–100 MiB in six turns. */
+  /** Rows of the task's main table: 40 000 make a session grow to some 30–60 MiB in six turns. */
   rows?: number;
   /** Multiplies every wait; tests use a small one. */
   timeScale?: number;
 }
 
-export const DEFAULT_ROWS = 80_000;
+export const DEFAULT_ROWS = 40_000;
 
 const FIRST_TOKEN_MEDIAN_MS = 4000;
 /** Puts the 95th percentile at 11 s. */
@@ -40,7 +40,7 @@ const FIRST_TOKEN_RANGE_MS = [800, 12_000] as const;
 const STREAM_RANGE_MS = [1000, 3000] as const;
 const START_SPREAD_MS = 1000;
 /** How often an attempt leaves the common path for a step of its own. */
-const DIVERGENCE = 0.3;
+const DIVERGENCE = 0.2;
 const TOOLS = ['group', 'merge', 'rolling', 'matrix', 'text', 'documents', 'shell', 'plot'] as const;
 
 /**

@@ -79,14 +79,9 @@ export class Member {
     const owned = pagesOf(now);
     const out: number[] = [];
     before.slots.forEach((page) => out.push(page));
-    const resident = pagesOf(before);
-    const fresh: number[] = [];
-    owned.forEach((page) => {
-      if (resident.get(page) === 0 && before.slots.get(page) === 0) fresh.push(page);
-    });
     const outcome = (page: number): Outcome =>
       now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped';
-    return this.usage.endPhase(out, outcome, fresh);
+    return this.usage.endPhase(out, outcome);
   }
 
   /** These pages are about to go out; `sequence` is the pager's write sequence before that. */

@@ -71,17 +71,17 @@ export class Usage {
   }
 
   /**
-   * Ends a tool phase. `outcome` tells what became of each page that was out or put back; `fresh` are pages that the
-   * phase made: they count as used in it. Counts as demand only what {@link used} has not already told of.
+   * Ends a tool phase. `outcome` tells what became of each page that was out or put back. Counts as demand only what
+   * {@link used} has not already told of. Pages that the phase made are no evidence: what one tool leaves behind the
+   * next one mostly does not want, and a page that is wanted shows it by its fault.
    */
-  endPhase(out: Iterable<number>, outcome: (page: number) => Outcome, fresh: Iterable<number>): PhaseCounts {
+  endPhase(out: Iterable<number>, outcome: (page: number) => Outcome): PhaseCounts {
     const counts: PhaseCounts = { demand: 0, used: 0, wasted: 0 };
     for (const page of out) {
       if (this.marks.get(page) !== Mark.NONE || outcome(page) !== 'present') continue;
       counts.demand++;
       this.used(page);
     }
-    for (const page of fresh) this.used(page);
     this.age(counts);
     this.marks = byteTable();
     return counts;

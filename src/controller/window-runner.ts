@@ -147,13 +147,16 @@ export class WindowRunner {
     return total;
   }
 
-  /** Claims until the window ends: pages written after a pass are claimed in the next. */
+  /** Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. */
   private async claimWhileOpen(sandbox: Sandbox, window: Window): Promise<void> {
+    const { registry } = this.context;
     let wait = CLAIM_MS;
     let before = -1;
     while (window.open) {
-      const left = await claimPass(this.context, sandbox, window.signal);
-      if (left < 0) {
+      // Nothing left twice in a row: pages that others send out later wait for the next window.
+      const done = before === 0 && wait > CLAIM_MS;
+      const left = done ? 0 : await claimPass(this.context, sandbox, window.signal);
+      if (left < 0 || (done && !registry.refresh(sandbox))) {
         window.end('exit');
         return;
       }

@@ -29,6 +29,8 @@ export interface StoreUse {
   usedSlots: number;
   foreignSlots: number;
   encodings: EncodingCounts;
+  /** Arena bytes of the objects of each encoding; a duplicate has none of its own. */
+  encodingBytes: EncodingCounts;
   owners: OwnerUse[];
 }
 
@@ -39,6 +41,7 @@ export interface StoreUse {
 export function countStore(tables: Tables): StoreUse {
   const { superblock, slotObject, slotOwner, objectKind, objectRefs, objectBase, objectLength } = tables;
   const encodings = noCounts();
+  const encodingBytes = noCounts();
   const seen = new Uint8Array(superblock[Super.HIGH_OBJECT]);
   const slots = new Float64Array(MAX_OWNERS);
   const bytes = new Float64Array(MAX_OWNERS);
@@ -56,14 +59,16 @@ export function countStore(tables: Tables): StoreUse {
     if (kind === Kind.DELTA) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
     const field = seen[object] === 1 && kind !== Kind.SAME ? 'duplicate' : FIELD[kind];
     seen[object] = 1;
-    if (field !== undefined) encodings[field]++;
+    if (field === undefined) continue;
+    encodings[field]++;
+    if (field !== 'duplicate' && kind !== Kind.SAME) encodingBytes[field] += blockBytes(objectLength[object]);
   }
   const owners = [...tables.owners.entries()].map(([owner, id]) => ({
     owner,
     slots: slots[id],
     storedBytes: Math.round(bytes[id]),
   }));
-  return { usedSlots, foreignSlots: slots[0], encodings, owners };
+  return { usedSlots, foreignSlots: slots[0], encodings, encodingBytes, owners };
 }
 
 /** What refinement made of an owner's pages since its window opened. */

@@ -20,8 +20,9 @@ import type { DataLoopInput, DataLoopReply, DataLoopRequest } from './threads.js
  */
 const RESULTS_A_TURN = 16;
 const NICE = -20;
-/** Without requests for so long, spare memory goes back to the kernel. */
-const IDLE_MS = 500;
+/** How often spare memory goes back to the kernel, and how many segments are looked at each time. */
+const TRIM_MS = 100;
+const TRIM_SEGMENTS = 64;
 
 const input = workerData as DataLoopInput;
 const port = parentPort!;
@@ -78,13 +79,17 @@ function attend(): void {
   }
 }
 
-/** Blocks until there is something to do. */
+let trimmedAt = performance.now();
+
+/** Blocks until there is something to do. Between requests, memory that is no longer needed goes back bit by bit. */
 function rest(): void {
-  const spare = store.arena.hasSpare;
-  const woken = attention.wait(input.fuseFd, spare ? IDLE_MS : -1);
+  const woken = attention.wait(input.fuseFd, store.arena.hasSpare ? TRIM_MS : -1);
   // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
   if (woken === Woken.BY_RING) attend();
-  else if (woken === Woken.BY_TIME) store.arena.trim();
+  else if (woken === Woken.BY_TIME && performance.now() - trimmedAt >= TRIM_MS) {
+    store.arena.trim(TRIM_SEGMENTS);
+    trimmedAt = performance.now();
+  }
 }
 
 function serve(): void {

@@ -83,6 +83,8 @@ export interface PagerStatus {
   /** Slots in use that no sandbox has claimed. */
   foreignSlots: number;
   encodings: EncodingCounts;
+  /** Arena bytes of the objects of each encoding; a duplicate has none of its own. */
+  encodingBytes: EncodingCounts;
   reads: number;
   writes: number;
   discards: number;

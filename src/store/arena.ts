@@ -29,9 +29,11 @@ const NO_CLASS = 255;
 const NONE = -1;
 /**
  * Empty segments kept for the next pages, 16 MiB: staging fills and empties as windows come and go, and giving each
- * segment back and faulting it in again costs more than the copying. `trim` returns them when there is time.
+ * segment back and faulting it in again costs more than the copying. `trim` returns them bit by bit.
  */
 const SPARE_SEGMENTS = 256;
+/** Largest class: its blocks are whole pages of the file, so that single ones can go back to the kernel. */
+const PAGE_CLASS = CLASS_SIZES.length - 1;
 
 /** Bytes a length takes in the arena. */
 export const blockBytes = (length: number): number => (length === 0 ? 0 : CLASS_SIZES[classOf[length]]);
@@ -55,6 +57,9 @@ export class Arena {
   /** Released segments below highSegment: holes in the file. */
   private holes = NONE;
   private inUse = 0;
+  private readonly sparse: Uint8Array;
+  /** Partial segments of whole pages with free pages that are no holes. */
+  private unsparse = 0;
 
   /** `fd` and `fileOffset`: where to punch; `bytes`: size of the arena. */
   constructor(
@@ -64,6 +69,7 @@ export class Arena {
   ) {
     this.segments = Math.floor(bytes / SEGMENT);
     this.segmentClass = new Uint8Array(this.segments).fill(NO_CLASS);
+    this.sparse = new Uint8Array(this.segments).fill(1);
     this.freeBlocks = new Uint16Array(this.segments);
     this.bitmap = reserveWords(this.segments * BITMAP_WORDS);
     this.next = new Int32Array(this.segments);
@@ -96,10 +102,12 @@ export class Arena {
     const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
     if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
+    if (sizeClass === PAGE_CLASS) this.setSparse(segment, 0);
     this.inUse -= CLASS_SIZES[sizeClass];
     if (this.freeBlocks[segment] === blocksOf(sizeClass)) {
       this.unlink(segment, sizeClass);
       this.segmentClass[segment] = NO_CLASS;
+      this.setSparse(segment, 1);
       this.releaseSegment(segment);
     }
   }
@@ -127,18 +135,27 @@ export class Arena {
       punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
   }
 
-  get hasSpare(): boolean {
-    return this.emptyCount > 0;
-  }
-
-  /** Gives all spare segments back to the kernel. */
-  trim(): void {
-    while (this.empty !== NONE) {
+  /**
+   * Gives memory back that the last wave of pages has left: half of the spare segments, and the free pages of
+   * segments that a few raw pages keep in use. Looks at `limit` segments a call.
+   */
+  trim(limit: number): void {
+    for (let left = Math.ceil(this.emptyCount / 2); left > 0; left--) {
       const segment = this.empty;
       this.empty = this.next[segment];
+      this.emptyCount--;
       this.punch(segment);
     }
-    this.emptyCount = 0;
+    let segment = this.partial[PAGE_CLASS];
+    for (let looked = 0; segment !== NONE && looked < limit; looked++) {
+      if (this.sparse[segment] === 0) this.punchFreePages(segment);
+      segment = this.next[segment];
+    }
+  }
+
+  /** Anything `trim` could give back? */
+  get hasSpare(): boolean {
+    return this.emptyCount > 0 || this.unsparse > 0;
   }
 
   private takeSegment(): number {
@@ -161,6 +178,21 @@ export class Arena {
     this.next[segment] = this.empty;
     this.empty = segment;
     this.emptyCount++;
+  }
+
+  private punchFreePages(segment: number): void {
+    const free = this.bitmap[segment * BITMAP_WORDS];
+    for (let block = 0; block < blocksOf(PAGE_CLASS); block++) {
+      if ((free & (1 << block)) !== 0)
+        punchHole(this.fd, this.fileOffset + segment * SEGMENT + block * 4096, 4096);
+    }
+    this.setSparse(segment, 1);
+  }
+
+  /** 1: all free pages of the segment are holes. */
+  private setSparse(segment: number, value: 0 | 1): void {
+    this.unsparse += this.sparse[segment] - value;
+    this.sparse[segment] = value;
   }
 
   private punch(segment: number): void {

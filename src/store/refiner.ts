@@ -36,8 +36,9 @@ export interface Task {
 /** A delta this small ends the search; so does one this small end the wish for plain zstd. Bytes. */
 const GOOD_DELTA = 200;
 const FAIR_DELTA = 1024;
-/** Bases that share this few of 512 words in place are tried only for want of better. */
+/** Bases tried, the nearest first; a second one only when it shares more than a few of the 512 words in place. */
 const DELTAS_TRIED = 2;
+const FAR_WORDS = 448;
 
 const AT = {
   page: 0,
@@ -157,6 +158,7 @@ export class Refiner {
     let best = 0;
     for (let tried = 0; tried < DELTAS_TRIED && tried < this.bases; tried++) {
       const base = this.nearestBase();
+      if (best > 0 && this.baseDiffers[base] > FAR_WORDS) break;
       this.baseDiffers[base] = 0xffff;
       const from = this.address + AT.page;
       const prefix = this.address + AT.bases + base * PAGE;

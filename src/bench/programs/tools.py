@@ -94,7 +94,7 @@ def group(items, seed, own, rows):
         "rank": value.groupby(frame["region"]).rank(method="first"),
         "weighted": value * weight,
         "by_user": value.groupby(frame["user"]).transform("sum"),
-    })
+    }).round({"value": 2, "share": 6, "weighted": 2, "by_user": 2})
     items[f"group-{own}"] = kept
     return {"totals": digest_of(totals.reset_index()), "pivot": digest_of(pivot.reset_index()), "kept": digest_of(kept)}
 
@@ -123,6 +123,7 @@ def rolling(items, seed, own, rows):
     kept["median"] = price.rolling(101, min_periods=1).median()
     kept["std"] = price.rolling(64, min_periods=2).std()
     kept["ewm"] = price.ewm(span=50).mean()
+    kept = kept.round(2)
     items[f"rolling-{own}"] = kept
     return {"kept": digest_of(kept)}
 
@@ -134,7 +135,7 @@ def matrix(items, seed, own, rows):
     base = frame[["price", "quantity", "user"]].to_numpy(dtype=np.float64)
     features = np.hstack([base, np.round(base @ rng.normal(size=(3, 5)), 3)])
     features[:, own % 8] = np.sqrt(np.abs(features[:, own % 8]))
-    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    features = np.round((features - features.mean(axis=0)) / features.std(axis=0), 3)
     correlation = np.corrcoef(features, rowvar=False)
     items[f"features-{own}"] = features
     return {"features": digest_of(features), "correlation": digest_of(np.round(correlation, 9))}

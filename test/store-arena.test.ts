@@ -59,7 +59,7 @@ test('what is freed goes back to the kernel', () => {
   expect(memoryBytes(fd)).toBe(BYTES);
   for (const unit of units) arena.free(unit, 4096);
   expect(memoryBytes(fd)).toBeLessThanOrEqual(BYTES / 4);
-  while (arena.hasSpare) arena.trim(64);
+  for (let round = 0; round < 20; round++) arena.trim(64);
   expect(memoryBytes(fd)).toBe(0);
 });
 
@@ -69,7 +69,7 @@ test('a few raw pages do not keep whole segments in memory', () => {
   const units = Array.from({ length: 64 * 16 }, () => arena.allocate(4096));
   for (const unit of units) bytes.fill(1, unit * 16, unit * 16 + 4096);
   units.forEach((unit, i) => i % 16 !== 5 && arena.free(unit, 4096));
-  while (arena.hasSpare) arena.trim(64);
+  for (let round = 0; round < 20; round++) arena.trim(64);
   expect(memoryBytes(fd)).toBe(64 * 4096);
   units.forEach((unit, i) => i % 16 === 5 && expect(bytes[unit * 16 + 100]).toBe(1));
 });

@@ -38,7 +38,7 @@ test('the sketch index ranks by shared features, keeps domains apart and survive
   // Page 2000 shares three features with page 1999, one with page 1998.
   features.set(features.subarray(4 * 1999, 4 * 1999 + 3), 4 * 2000);
   features[4 * 2000 + 3] = features[4 * 1998 + 3];
-  for (let id = 1; id < 2000; id++) index.insert(features, 4 * id, 7, id);
+  for (let id = 1; id < 2000; id++) index.insert(features, 4 * id, 7, id, id);
   const ids = new Uint32Array(MAX_CANDIDATES);
   expect(index.find(features, 4 * 2000, 7, ids)).toBe(2);
   expect([...ids.subarray(0, 2)]).toEqual([1999, 1998]);

@@ -67,6 +67,9 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       kinds.add(bench.kind(slot));
     } else if (dice < 87) {
       bench.store.forget(owners[random.below(owners.length)]);
+    } else if (dice < 89) {
+      bench.store.objects.compact(200);
+      bench.store.arena.trim(8);
     } else if (dice < 99) {
       verify(slot);
     } else if (random.below(4) === 0) {

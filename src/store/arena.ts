@@ -51,15 +51,16 @@ export class Arena {
   private readonly previous: Int32Array;
   /** First segment with a free block, by class. */
   private readonly partial = new Int32Array(CLASS_SIZES.length).fill(NONE);
+  /** Free blocks of partial segments, by class. */
+  private readonly freeInClass = new Float64Array(CLASS_SIZES.length);
   private empty = NONE;
   private emptyCount = 0;
   private highSegment = 0;
   /** Released segments below highSegment: holes in the file. */
   private holes = NONE;
   private inUse = 0;
+  /** 1 when the free pages of a segment of whole pages are holes. */
   private readonly sparse: Uint8Array;
-  /** Partial segments of whole pages with free pages that are no holes. */
-  private unsparse = 0;
 
   /** `fd` and `fileOffset`: where to punch; `bytes`: size of the arena. */
   constructor(
@@ -91,6 +92,7 @@ export class Arena {
       this.open(segment, sizeClass);
     }
     const block = this.takeBlock(segment);
+    this.freeInClass[sizeClass]--;
     if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
     this.inUse += CLASS_SIZES[sizeClass];
     return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
@@ -102,12 +104,14 @@ export class Arena {
     const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
     if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
-    if (sizeClass === PAGE_CLASS) this.setSparse(segment, 0);
+    this.freeInClass[sizeClass]++;
+    if (sizeClass === PAGE_CLASS) this.sparse[segment] = 0;
     this.inUse -= CLASS_SIZES[sizeClass];
     if (this.freeBlocks[segment] === blocksOf(sizeClass)) {
+      this.freeInClass[sizeClass] -= blocksOf(sizeClass);
       this.unlink(segment, sizeClass);
       this.segmentClass[segment] = NO_CLASS;
-      this.setSparse(segment, 1);
+      this.sparse[segment] = 1;
       this.releaseSegment(segment);
     }
   }
@@ -120,6 +124,7 @@ export class Arena {
     if (this.segmentClass[segment] === NO_CLASS) this.open(segment, sizeClass);
     const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] &= ~(1 << (block & 31));
+    this.freeInClass[sizeClass]--;
     if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
     this.inUse += CLASS_SIZES[sizeClass];
   }
@@ -153,9 +158,21 @@ export class Arena {
     }
   }
 
-  /** Anything `trim` could give back? */
-  get hasSpare(): boolean {
-    return this.emptyCount > 0 || this.unsparse > 0;
+  /**
+   * A better place for a block, or -1 when it sits well: its segment is at least half empty, and the others of its
+   * class have room for all that is left in it. The caller copies, then frees the old block.
+   */
+  relocate(unit: number, length: number): number {
+    const sizeClass = classOf[length];
+    const segment = Math.floor(unit / SEGMENT_UNITS);
+    const blocks = blocksOf(sizeClass);
+    const free = this.freeBlocks[segment];
+    if (sizeClass === PAGE_CLASS || free * 2 < blocks) return -1;
+    if (this.freeInClass[sizeClass] - free < blocks - free) return -1;
+    this.unlink(segment, sizeClass);
+    const target = this.allocate(length);
+    this.linkLast(segment, sizeClass);
+    return target;
   }
 
   private takeSegment(): number {
@@ -186,13 +203,7 @@ export class Arena {
       if ((free & (1 << block)) !== 0)
         punchHole(this.fd, this.fileOffset + segment * SEGMENT + block * 4096, 4096);
     }
-    this.setSparse(segment, 1);
-  }
-
-  /** 1: all free pages of the segment are holes. */
-  private setSparse(segment: number, value: 0 | 1): void {
-    this.unsparse += this.sparse[segment] - value;
-    this.sparse[segment] = value;
+    this.sparse[segment] = 1;
   }
 
   private punch(segment: number): void {
@@ -205,6 +216,7 @@ export class Arena {
     const blocks = blocksOf(sizeClass);
     this.segmentClass[segment] = sizeClass;
     this.freeBlocks[segment] = blocks;
+    this.freeInClass[sizeClass] += blocks;
     for (let word = 0; word < BITMAP_WORDS; word++) {
       const left = blocks - word * 32;
       this.bitmap[segment * BITMAP_WORDS + word] = left >= 32 ? 0xffffffff : left > 0 ? 2 ** left - 1 : 0;
@@ -229,6 +241,16 @@ export class Arena {
     this.previous[segment] = NONE;
     if (head !== NONE) this.previous[head] = segment;
     this.partial[sizeClass] = segment;
+  }
+
+  /** Links a segment where it is taken last. */
+  private linkLast(segment: number, sizeClass: number): void {
+    let last = this.partial[sizeClass];
+    if (last === NONE) return this.link(segment, sizeClass);
+    while (this.next[last] !== NONE) last = this.next[last];
+    this.next[last] = segment;
+    this.previous[segment] = last;
+    this.next[segment] = NONE;
   }
 
   private unlink(segment: number, sizeClass: number): void {

@@ -1,4 +1,5 @@
-import { Kind } from '../codec/kinds.js';
+import { canBeBase, Kind } from '../codec/kinds.js';
+import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
 import { Super } from './layout.js';
 import { packOf } from './packs.js';
@@ -27,6 +28,8 @@ const isIndexed = (kind: number): boolean => kind !== Kind.STAGED && kind !== Ki
 export class Objects {
   /** Objects that name each pack; a pack in use must stay. */
   readonly packUses = new Uint32Array(256);
+  /** Objects that may be bases: as many as the sketch index should hold. */
+  bases = 0;
   private freeList = 0;
 
   constructor(
@@ -68,6 +71,7 @@ export class Objects {
     if (--tables.objectRefs[object] > 0) return;
     const kind = tables.objectKind[object];
     const base = tables.objectBase[object];
+    if (canBeBase(kind)) this.bases--;
     if (isIndexed(kind)) this.shared.hashes.remove(object);
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
     if (namesPack(kind)) this.packUses[packOf(base)]--;
@@ -81,6 +85,7 @@ export class Objects {
     const kind = this.tables.objectKind[object];
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] += this.tables.objectLength[object];
     if (namesPack(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
+    if (canBeBase(kind)) this.bases++;
     if (isIndexed(kind)) this.shared.hashes.insert(object);
   }
 
@@ -93,6 +98,31 @@ export class Objects {
     }
     this.admit(object);
   }
+
+  /**
+   * Moves objects out of nearly empty segments, so that these go back to the kernel: looks at `limit` objects a call
+   * and goes on where the last call ended. A worker that reads an object meanwhile finds other bytes than its hash.
+   */
+  compact(limit: number): void {
+    const { tables } = this;
+    const high = tables.superblock[Super.HIGH_OBJECT];
+    for (let looked = Math.min(limit, high); looked > 0; looked--) {
+      this.cursor = this.cursor + 1 < high ? this.cursor + 1 : 1;
+      const object = this.cursor;
+      const kind = tables.objectKind[object];
+      if (kind === Kind.FREE || !hasBlock(kind)) continue;
+      const length = tables.objectLength[object];
+      const old = tables.objectOffset[object];
+      const unit = this.arena.relocate(old, length);
+      if (unit < 0) continue;
+      memcpy(tables.arenaAddress + unit * 16, tables.arenaAddress + old * 16, length);
+      // The copy is whole before the object names it: a crash at any point leaves one of the two.
+      Atomics.store(tables.objectOffset, object, unit);
+      this.arena.free(old, length);
+    }
+  }
+
+  private cursor = 0;
 
   private putOnFreeList(object: number): void {
     this.tables.objectKind[object] = Kind.FREE;

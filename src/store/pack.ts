@@ -76,7 +76,7 @@ class PackBuilder {
       this.hashHigh[page] = high;
       this.byHash.insert(page);
       kernels.sketch(0, PAGE);
-      this.sketches.insert(words, PAGE / 4, 0, page);
+      this.sketches.insert(words, PAGE / 4, 0, page, this.distinct);
       writeSync(this.fd, this.workspace.bytes, 0, PAGE, page * PAGE);
     }
     this.map[templatePage] = page;

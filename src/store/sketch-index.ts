@@ -1,7 +1,6 @@
-/** Words before the entries: buckets (a power of two), insertions. */
+/** Words before the entries; the first holds how many buckets there are, a power of two. */
 const HEADER = 16;
 const BUCKETS = 0;
-const INSERTIONS = 1;
 /** Entries of a bucket; an entry is two words: the super-feature and the id. */
 const WAYS = 4;
 const BUCKET_WORDS = WAYS * 2;
@@ -39,9 +38,12 @@ export class SketchIndex {
     return this.words.subarray(0, HEADER + BUCKET_WORDS * this.words[BUCKETS]);
   }
 
-  /** `features` holds the sketch from index `at` on; `salt` keeps domains apart. */
-  insert(features: Uint32Array, at: number, salt: number, id: number): void {
-    if (this.words[INSERTIONS] >= this.words[BUCKETS] * WAYS * 0.75) this.grow();
+  /**
+   * `features` holds the sketch from index `at` on; `salt` keeps domains apart. `ids`: how many ids there are now; the
+   * index grows with them, not with what has come and gone.
+   */
+  insert(features: Uint32Array, at: number, salt: number, id: number, ids: number): void {
+    if (ids * FEATURES > this.words[BUCKETS] * WAYS * 0.75) this.grow();
     for (let i = 0; i < FEATURES; i++) this.put(salted(features[at + i], salt, i), id);
   }
 
@@ -68,12 +70,10 @@ export class SketchIndex {
     this.words.copyWithin(first + 2, first, first + BUCKET_WORDS - 2);
     this.words[first] = feature;
     this.words[first + 1] = id;
-    this.words[INSERTIONS]++;
   }
 
   private grow(): void {
     const buckets = this.words[BUCKETS];
-    this.words[INSERTIONS] = 0;
     if (buckets * 2 > this.limit) return;
     const old = this.words.slice(HEADER, HEADER + buckets * BUCKET_WORDS);
     this.words.fill(0, HEADER, HEADER + 2 * buckets * BUCKET_WORDS);

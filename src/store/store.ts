@@ -206,7 +206,9 @@ export class Store {
       return false;
     }
     this.swapIn(slot, object);
-    if (canBeBase(kind)) this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object);
+    if (canBeBase(kind)) {
+      this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object, this.objects.bases);
+    }
     this.count(owner, kind, fields.length);
     return true;
   }

@@ -1,0 +1,43 @@
+import { afterEach, expect, test } from 'vitest';
+import { memoryBytes } from '../src/store/volatile.js';
+import { testRandom } from './support/seed.js';
+import { PAGE, StoreBench, violations } from './support/store.js';
+
+const SLOTS = 16_384;
+
+let bench: StoreBench;
+afterEach(() => bench.close());
+
+test('after much churn, and little left, most memory is back with the kernel and every page is right', () => {
+  const random = testRandom('store-churn');
+  bench = new StoreBench({ slots: SLOTS, arenaBytes: 1024 * 65536 });
+  const owner = bench.owner('sandbox', 'domain');
+  const start = memoryBytes(bench.fd);
+  const pages = new Map<number, Uint8Array>();
+  for (let slot = 0; slot < SLOTS; slot++) {
+    // Sizes of all classes: more or less of the page is incompressible.
+    const page = new Uint8Array(PAGE).fill(slot & 255);
+    page.set(random.bytes(32 + random.below(PAGE - 64)), 16);
+    bench.write(slot, page);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner);
+    bench.commitAll();
+    pages.set(slot, page);
+  }
+  const full = memoryBytes(bench.fd);
+  for (let slot = 0; slot < SLOTS; slot++) {
+    if (random.below(10) === 0) continue;
+    bench.store.discard(slot, 1);
+    pages.delete(slot);
+  }
+  for (let round = 0; round < 60; round++) {
+    bench.store.objects.compact(4000);
+    bench.store.arena.trim(64);
+  }
+  const left = memoryBytes(bench.fd) - start;
+  expect(full - start).toBeGreaterThan(20 << 20);
+  // One page in ten is left. Tables, and one segment for each of the 40 classes, stay.
+  expect(left).toBeLessThan(bench.store.arena.usedBytes * 1.35 + (3 << 20));
+  for (const [slot, page] of pages) expect(Buffer.compare(bench.read(slot)!, page)).toBe(0);
+  expect(violations(bench)).toEqual([]);
+});

@@ -98,7 +98,7 @@ test('a slot of one owner can not be claimed by another before the first is forg
   bench.write(0, compressible(random));
   bench.claim(first, [0]);
   expect(bench.claim(second, [0]).stale).toBe(1);
-  bench.store.forget(first);
+  bench.store.forget(first, false);
   expect(bench.claim(second, [0]).stale).toBe(0);
 });
 
@@ -107,7 +107,7 @@ test('a page shared in one domain can not be taken over into another', () => {
   bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
   const [first, second] = [bench.owner('a', 'one'), bench.owner('b', 'two')];
   store(0, compressible(random), first);
-  bench.store.forget(first);
+  bench.store.forget(first, false);
   expect(bench.claim(second, [0]).stale).toBe(1);
   expect(violations(bench)).toEqual([]);
 });
@@ -153,4 +153,31 @@ test('recovery keeps owners, domains and the claims rule', () => {
   expect(bench.tables.domains.name(bench.tables.ownerDomains[owner])).toBe('tenant/template');
   store(1, page, owner);
   expect(bench.tables.slotObject[1]).toBe(bench.tables.slotObject[0]);
+});
+
+test('an owner that ended frees what was its alone, unless it was written since; what may be shared stays', () => {
+  const random = testRandom('store-domains');
+  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
+  const owner = bench.owner('a', 'one');
+  const pages = [0, 1, 2].map(() => compressible(random));
+  pages.forEach((page, slot) => bench.write(slot, page));
+  bench.claim(owner, [0, 1], undefined, true);
+  bench.claim(owner, [2], undefined, false);
+  const another = compressible(random);
+  bench.write(1, another); // the kernel has given the slot to somebody else
+  bench.store.forget(owner, true);
+  expect(bench.tables.slotObject[0]).toBe(0);
+  expect(Buffer.compare(bench.read(1)!, another)).toBe(0);
+  expect(Buffer.compare(bench.read(2)!, pages[2])).toBe(0);
+});
+
+test('an owner that is only forgotten keeps every page readable', () => {
+  const random = testRandom('store-domains');
+  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
+  const owner = bench.owner('a', 'one');
+  const page = compressible(random);
+  bench.write(0, page);
+  bench.claim(owner, [0], undefined, true);
+  bench.store.forget(owner, false);
+  expect(Buffer.compare(bench.read(0)!, page)).toBe(0);
 });

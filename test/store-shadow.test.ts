@@ -65,8 +65,8 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
         waiting = 0;
       }
       kinds.add(bench.kind(slot));
-    } else if (dice < 87) {
-      bench.store.forget(owners[random.below(owners.length)]);
+    } else if (dice < 86) {
+      if (random.below(10) === 0) bench.store.forget(owners[random.below(owners.length)], false);
     } else if (dice < 89) {
       bench.store.objects.compact(200);
       bench.store.arena.trim(8);

@@ -24,13 +24,13 @@ export interface PlanOptions {
   sandboxes: number;
   turns: number;
   seed: number;
-  /** Rows of the task's main table: 40 000 make a session grow to some 30–60 MiB in six turns. */
+  /** Rows of the task's main table: 24 000 make a session grow to some 20–40 MiB in six turns. */
   rows?: number;
   /** Multiplies every wait; tests use a small one. */
   timeScale?: number;
 }
 
-export const DEFAULT_ROWS = 40_000;
+export const DEFAULT_ROWS = 24_000;
 
 const FIRST_TOKEN_MEDIAN_MS = 4000;
 /** Puts the 95th percentile at 11 s. */

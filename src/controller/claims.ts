@@ -97,18 +97,20 @@ async function claimMember(
     pages,
     base?.addresses.mapper(looks.second.vmas) ?? null,
   );
-  for (let at = 0; at < pages.length; at += BATCH_PAGES) {
-    const end = Math.min(at + BATCH_PAGES, pages.length);
-    const { stale } = await pager.claim({
-      owner: sandbox.id,
-      domain: sandbox.domain,
-      pack: base?.pack ?? null,
-      sequence,
-      slots: Uint32Array.from(slots.slice(at, end)),
-      templatePages: templatePages.slice(at, end),
-    });
-    // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
-    if (stale === 0) for (let i = at; i < end; i++) member.claimed.set(pages[i], slots[i]);
+  const common = { owner: sandbox.id, domain: sandbox.domain, pack: base?.pack ?? null, sequence };
+  for (const sole of [true, false]) {
+    const chosen = [...pages.keys()].filter((i) => member.isSole(pages[i], slots[i]) === sole);
+    for (let at = 0; at < chosen.length; at += BATCH_PAGES) {
+      const batch = chosen.slice(at, at + BATCH_PAGES);
+      const { stale } = await pager.claim({
+        ...common,
+        sole,
+        slots: Uint32Array.from(batch, (i) => slots[i]),
+        templatePages: Uint32Array.from(batch, (i) => templatePages[i]),
+      });
+      // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
+      if (stale === 0) for (const i of batch) member.claimed.set(pages[i], slots[i]);
+    }
   }
 }
 

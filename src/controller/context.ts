@@ -21,4 +21,6 @@ export interface Context {
   readonly metrics: Metrics;
   /** Takes what the probes have reported so far, before it is built on. */
   readonly pollProbes: () => void;
+  /** Are all processes gone that ever descended from a sandbox? Only the probes can tell; false without them. */
+  readonly lineageEnded: () => boolean;
 }

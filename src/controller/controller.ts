@@ -105,6 +105,7 @@ export class AgentController implements Controller {
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
         pollProbes: () => controller.following.poll(),
+        lineageEnded: () => controller.following.knowsAllTracked(),
       },
       probes,
       watcher,

@@ -49,6 +49,13 @@ export class Following implements TelemetrySink {
     this.probes.poll(this);
   }
 
+  /** Do all processes that the kernel tracks for us belong to sandboxes we know of, so that none is left over? */
+  knowsAllTracked(): boolean {
+    this.poll();
+    const complete = ['process_fork', 'process_exit'].every((name) => this.probes.attached.includes(name));
+    return complete && this.probes.tracked().every((pid) => this.registry.ownerOf(pid) !== undefined);
+  }
+
   fault(tag: number, pid: number, address: number): void {
     const sandbox = this.registry.tagged(tag);
     const member = sandbox?.members.get(pid);

@@ -20,6 +20,8 @@ export class Member {
   readonly claimed = wordTable();
   /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
   private readonly cached = byteTable();
+  /** Page → slot of pages that were exclusive when they went there: nobody else but descendants can have the slot. */
+  private readonly sole = wordTable();
   /** Write sequence before the first page that is LEFT went. */
   private leftAt: number | null = null;
 
@@ -102,6 +104,7 @@ export class Member {
       if (!this.isOut(page)) this.cached.set(page, 0);
       else if (state === LEFT) left.push(page);
     });
+    for (const page of left) this.sole.set(page, this.look!.slots.get(page));
     if (this.leftAt !== null && left.length > 0) {
       const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
       const written = await pager.writtenSince(this.leftAt, slots);
@@ -113,6 +116,10 @@ export class Member {
     return pages;
   }
 
+  isSole(page: number, slot: number): boolean {
+    return this.sole.get(page) === slot;
+  }
+
   released(pages: readonly number[]): void {
     for (const page of pages) this.cached.set(page, 0);
   }
@@ -122,6 +129,7 @@ export class Member {
     this.look = null;
     this.claimed.clear();
     this.cached.clear();
+    this.sole.clear();
     this.leftAt = null;
     this.usage.clear();
   }

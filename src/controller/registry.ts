@@ -116,7 +116,7 @@ export class Registry {
   }
 
   /** Sandbox of a process; a pid that a stranger has taken over belongs to nobody. */
-  private ownerOf(pid: number): Sandbox | undefined {
+  ownerOf(pid: number): Sandbox | undefined {
     const sandbox = this.byPid.get(pid);
     const member = sandbox?.members.get(pid);
     if (sandbox === undefined || member === undefined || isAlive(member.process)) return sandbox;

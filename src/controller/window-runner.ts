@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
 import { pageOut } from '../memory/pageout.js';
 import { releaseCached } from '../memory/release.js';
@@ -17,6 +18,8 @@ import { pause, type Window } from './window.js';
 /** Time between claim passes while pages are still to be claimed, and the longest once none are. */
 const CLAIM_MS = 250;
 const CLAIM_IDLE_MS = 2_000;
+/** An ended process has let go of its memory after this time. */
+const TEARDOWN_MS = 200;
 
 /** Does what is to be done in a waiting window: page out, claim, let the pager refine; then prefetch. */
 export class WindowRunner {
@@ -39,7 +42,13 @@ export class WindowRunner {
     this.context.owners.forget(sandbox.tag);
     if (!sandbox.knownToPager) return;
     sandbox.knownToPager = false;
-    await this.context.pager.request('forget', { owner: sandbox.id });
+    let ended = sandbox.members.size === 0;
+    if (ended) {
+      // A process that ends is reported before its memory is torn down.
+      await sleep(TEARDOWN_MS);
+      ended = this.context.lineageEnded();
+    }
+    await this.context.pager.request('forget', { owner: sandbox.id, ended });
   }
 
   private async run(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<void> {
@@ -118,7 +127,8 @@ export class WindowRunner {
   /** Frees the memory of what went out, once it is written. */
   private async release(sandbox: Sandbox, window: Window): Promise<void> {
     const { info, turns, policy, pager } = this.context;
-    if (!window.open || !(await settled(info.device, window.signal))) return;
+    if (!window.open || this.totals(sandbox).out === 0) return;
+    if (!(await settled(info.device, window.signal))) return;
     await turns.pageOut(window.signal, async (turn) => {
       for (const member of [...sandbox.members.values()]) {
         const pages = await member.cachedPages(pager);

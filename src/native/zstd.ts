@@ -18,6 +18,7 @@ function bind() {
     createDCtx: lib.func('intptr_t ZSTD_createDCtx()'),
     setCParameter: lib.func('size_t ZSTD_CCtx_setParameter(intptr_t context, int parameter, int value)'),
     setDParameter: lib.func('size_t ZSTD_DCtx_setParameter(intptr_t context, int parameter, int value)'),
+    resetCCtx: lib.func('size_t ZSTD_CCtx_reset(intptr_t context, int directive)'),
     refPrefix: lib.func('size_t ZSTD_CCtx_refPrefix(intptr_t context, intptr_t prefix, size_t length)'),
     compress: lib.func(
       'intptr_t ZSTD_compress2(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
@@ -34,6 +35,8 @@ function bind() {
 let bound: ReturnType<typeof bind> | undefined;
 const zstd = (): ReturnType<typeof bind> => (bound ??= bind());
 
+/** ZSTD_reset_session_only: parameters stay. */
+const RESET_SESSION = 1;
 const C_LEVEL = 100;
 const C_CONTENT_SIZE_FLAG = 200;
 const C_CHECKSUM_FLAG = 201;
@@ -62,7 +65,10 @@ export class ZstdCompressor {
 
   /** Bytes written at `to`, or a negative number when they exceed `capacity`. Addresses are native. */
   compress(to: number, capacity: number, from: number, length: number): number {
-    return this.fn.compress(this.context, to, capacity, from, length);
+    const written = this.fn.compress(this.context, to, capacity, from, length);
+    // A frame that did not fit stays open in libzstd, and the next prefix would be refused without a word.
+    if (written < 0) this.fn.resetCCtx(this.context, RESET_SESSION);
+    return written;
   }
 
   /** The same with `prefix` as what came before; the decoder must be given equal bytes. */
@@ -75,7 +81,7 @@ export class ZstdCompressor {
     prefixLength: number,
   ): number {
     this.fn.refPrefix(this.context, prefix, prefixLength);
-    return this.fn.compress(this.context, to, capacity, from, length);
+    return this.compress(to, capacity, from, length);
   }
 }
 

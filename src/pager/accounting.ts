@@ -1,6 +1,6 @@
 import { Kind } from '../codec/kinds.js';
 import { blockBytes } from '../store/arena.js';
-import { MAX_OWNERS, Super } from '../store/layout.js';
+import { MAX_OWNERS, OWNER_MASK, Super } from '../store/layout.js';
 import type { Tables } from '../store/tables.js';
 import { OWNER_STATS, OwnerStat } from '../store/volatile.js';
 import type { EncodingCounts, OwnerUse } from './protocol.js';
@@ -52,7 +52,7 @@ export function countStore(tables: Tables): StoreUse {
     const object = slotObject[slot];
     if (object === 0) continue;
     const kind = objectKind[object];
-    const owner = slotOwner[slot];
+    const owner = slotOwner[slot] & OWNER_MASK;
     usedSlots++;
     slots[owner]++;
     if (kind !== Kind.SAME && kind !== Kind.TEMPLATE) bytes[owner] += share(object);

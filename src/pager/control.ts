@@ -54,6 +54,7 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
         op: 'claim',
         owner,
         sequence: request.sequence,
+        sole: request.sole === true,
         slots,
       });
       const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);
@@ -82,11 +83,11 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
         encodings: refinedEncodings(shared.ownerStats, id),
       };
     },
-    async forget({ owner }) {
+    async forget({ owner, ended }) {
       const id = ownerOf(owner);
       if (id === 0) return {};
       await queue.forget(id);
-      await engine.request({ op: 'forget', owner: id });
+      await engine.request({ op: 'forget', owner: id, ended: ended === true });
       tables.owners.remove(id);
       tables.ownerDomains[id] = 0;
       return {};

@@ -51,9 +51,9 @@ function answer(request: DataLoopRequest): DataLoopReply {
   const { id } = request;
   switch (request.op) {
     case 'claim':
-      return { id, ...store.claim(request.owner, request.sequence, request.slots) };
+      return { id, ...store.claim(request.owner, request.sequence, request.slots, request.sole) };
     case 'forget':
-      store.forget(request.owner);
+      store.forget(request.owner, request.ended);
       return { id };
     case 'flush':
       while (commitResults(Infinity));

@@ -33,6 +33,8 @@ export interface Claim {
    * slots a second time. A slot written later is refused as stale: its page may be somebody else's by now.
    */
   sequence: number;
+  /** The pages were mapped by this owner alone (anonymous and exclusive) when they went out. */
+  sole: boolean;
   slots: Uint32Array;
   /** Page number in the pack's template address space, or NO_TEMPLATE_PAGE. */
   templatePages: Uint32Array;
@@ -106,8 +108,11 @@ export interface Requests {
   openWindow: { request: { owner: string }; reply: object };
   /** Stop within the page in hand. */
   closeWindow: { request: { owner: string }; reply: RefineResult };
-  /** The owner is gone: its slots belong to nobody until they are discarded or overwritten. */
-  forget: { request: { owner: string }; reply: object };
+  /**
+   * The owner is gone: its slots belong to nobody until they are discarded or overwritten. `ended`: so are all
+   * processes that descend from it, so that slots claimed as sole can be freed at once.
+   */
+  forget: { request: { owner: string; ended: boolean }; reply: object };
   status: { request: object; reply: PagerStatus };
   /** Page everything in, remove the device, exit. Refused with the numbers when memory does not suffice. */
   drain: { request: object; reply: object };

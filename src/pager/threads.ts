@@ -17,8 +17,8 @@ export interface DataLoopInput {
 }
 
 export type DataLoopRequest =
-  | { id: number; op: 'claim'; owner: number; sequence: number; slots: Uint32Array }
-  | { id: number; op: 'forget'; owner: number }
+  | { id: number; op: 'claim'; owner: number; sequence: number; slots: Uint32Array; sole: boolean }
+  | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
   | { id: number; op: 'addPack'; mapping: PackMapping }
   | { id: number; op: 'removePack'; pack: number };

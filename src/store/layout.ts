@@ -15,6 +15,9 @@ export const MAGIC = 0x53545a41; // "AZTS"
 export const MAX_OWNERS = 4096;
 export const MAX_DOMAINS = 4096;
 export const MAX_PACKS = 255;
+/** Bit of a slot's owner: the page was mapped by the owner alone when it went out. The rest is the owner's number. */
+export const SOLE = 0x8000;
+export const OWNER_MASK = 0x7fff;
 const OWNER_NAME_BYTES = 256;
 const DOMAIN_NAME_BYTES = 512;
 const PACK_NAME_BYTES = 1024;

@@ -5,7 +5,7 @@ import { memcpy } from '../native/memory.js';
 import { ZstdCompressor } from '../native/zstd.js';
 import { Arena } from './arena.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
-import { MAX_OWNERS, Super } from './layout.js';
+import { MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
 import { Objects, type ObjectFields } from './objects.js';
 import type { PackSet } from './packs.js';
 import { DUPLICATE, Result, type ResultRing } from './results.js';
@@ -118,9 +118,14 @@ export class Store {
 
   /**
    * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
-   * wait for refinement, and how many were refused: written later, or somebody else's.
+   * wait for refinement, and how many were refused: written later, or somebody else's. `sole`: see `forget`.
    */
-  claim(owner: number, sequence: number, slots: Uint32Array): { staged: Uint32Array; stale: number } {
+  claim(
+    owner: number,
+    sequence: number,
+    slots: Uint32Array,
+    sole: boolean,
+  ): { staged: Uint32Array; stale: number } {
     const { tables } = this;
     const domain = tables.ownerDomains[owner];
     const indexes = new Uint32Array(slots.length);
@@ -130,7 +135,8 @@ export class Store {
       const slot = slots[i];
       const object = slot < tables.slots ? tables.slotObject[slot] : 0;
       const later = object === 0 || ((tables.slotSequence[slot] - sequence) | 0) > 0;
-      const owned = tables.slotOwner[slot] !== 0 && tables.slotOwner[slot] !== owner;
+      const before = tables.slotOwner[slot];
+      const owned = before !== 0 && (before & OWNER_MASK) !== owner;
       // What a former owner shared in its domain stays there, whoever has the slot now.
       const elsewhere = tables.objectDomain[object] !== 0 && tables.objectDomain[object] !== domain;
       if (later || owned || elsewhere) {
@@ -138,18 +144,23 @@ export class Store {
         continue;
       }
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
-      const known = tables.slotOwner[slot] === owner;
-      tables.slotOwner[slot] = owner;
-      if (!known && tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
+      tables.slotOwner[slot] = owner | (sole ? SOLE : before & SOLE);
+      if (before === 0 && tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
     }
     return { staged: indexes.slice(0, staged), stale };
   }
 
-  /** The owner is gone; its slots are nobody's. */
-  forget(owner: number): void {
+  /**
+   * The owner is gone; its slots are nobody's. When it has `ended` with all that descends from it, slots that were its
+   * alone hold garbage and are freed at once: the kernel would tell only when a cluster of 512 is wholly free.
+   */
+  forget(owner: number, ended: boolean): void {
     const { slotOwner, superblock } = this.tables;
-    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++)
-      if (slotOwner[slot] === owner) slotOwner[slot] = 0;
+    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) {
+      if ((slotOwner[slot] & OWNER_MASK) !== owner) continue;
+      if (ended && (slotOwner[slot] & SOLE) !== 0) this.discard(slot, 1);
+      slotOwner[slot] = 0;
+    }
   }
 
   /** Takes the oldest result off the ring and puts it in place, if all it rests on still holds. False: ring empty. */
@@ -171,7 +182,7 @@ export class Store {
       tables.slotObject[slot] === staged &&
       tables.slotSequence[slot] === words[entry + Result.SEQUENCE] &&
       tables.objectKind[staged] === Kind.STAGED &&
-      tables.slotOwner[slot] === owner &&
+      (tables.slotOwner[slot] & OWNER_MASK) === owner &&
       owner !== 0 &&
       owner < MAX_OWNERS;
     // Without its owner the slot can be claimed again, and so be refined again.

@@ -18,6 +18,7 @@ const ANSWERS: Script = {
   closeWindow: () => ({ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0, encodings: NO_ENCODINGS }),
   status: () => ({
     ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
+    encodingBytes: NO_ENCODINGS,
     ...{ reads: 0, writes: 0, discards: 0, corruptPages: 0, sequence: 1, packs: [], owners: [] },
   }),
 };

@@ -3,7 +3,7 @@ import { canBeBase, Kind } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate } from '../../src/native/memory.js';
 import { blockBytes } from '../../src/store/arena.js';
-import { Super, type Geometry } from '../../src/store/layout.js';
+import { OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
 import { mapPack, PackSet } from '../../src/store/packs.js';
 import { recover } from '../../src/store/recovery.js';
 import { Refiner, type EncodingOptions } from '../../src/store/refiner.js';
@@ -81,8 +81,8 @@ export class StoreBench {
     return owner;
   }
 
-  claim(owner: number, slots: number[], sequence = this.tables.superblock[Super.SEQUENCE]) {
-    return this.store.claim(owner, sequence, Uint32Array.from(slots));
+  claim(owner: number, slots: number[], sequence = this.tables.superblock[Super.SEQUENCE], sole = false) {
+    return this.store.claim(owner, sequence, Uint32Array.from(slots), sole);
   }
 
   /** Lets the worker encode; the result waits in the ring. */
@@ -122,7 +122,7 @@ export function violations(bench: StoreBench): string[] {
     const object = tables.slotObject[slot];
     if (object === 0) continue;
     refs[object]++;
-    const owner = tables.slotOwner[slot];
+    const owner = tables.slotOwner[slot] & OWNER_MASK;
     // A slot whose owner is gone stays in the domain that its object was shared in.
     const domain = owner === 0 ? tables.objectDomain[object] : tables.ownerDomains[owner];
     reach(object, domain);

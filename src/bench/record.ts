@@ -19,7 +19,7 @@ export interface WaitEnd {
   turn: number;
   waitedMs: number;
   owned: number;
-  /** Its part of the pool: as its part of all pages that are out. */
+  /** Its part of the pool; see Sampler. */
   pool: number;
 }
 

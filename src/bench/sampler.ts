@@ -56,9 +56,19 @@ export class Sampler {
     const entry = this.live.get(id);
     if (entry === undefined) return { owned: 0, pool: 0 };
     entry.memory = this.meter.measure(pidsOf(entry.cgroup));
-    const out = [...this.live.values()].reduce((sum, { memory }) => sum + memory.swapped, 0);
-    const part = out > 0 ? entry.memory.swapped / out : 1 / this.live.size;
-    return { owned: entry.memory.owned, pool: this.latest.pool * part };
+    return { owned: entry.memory.owned, pool: this.partOfPool(id) };
+  }
+
+  /**
+   * What of the pool is a sandbox's: the bytes that its slots take, as the store counts them (an object that several
+   * slots name is divided among them), and an equal part of the rest: tables, indexes, pages not yet told apart and
+   * free space. Over all sandboxes the parts add up to the pool.
+   */
+  private partOfPool(id: string): number {
+    const { pool, status } = this.latest;
+    const stored = new Map(status?.sandboxes.map((sandbox) => [sandbox.id, sandbox.storedBytes]));
+    const claimed = [...stored.values()].reduce((sum, bytes) => sum + bytes, 0);
+    return (stored.get(id) ?? 0) + Math.max(0, pool - claimed) / Math.max(1, this.live.size);
   }
 
   /** Measures all sandboxes once; agents get their turn between two of them. */

@@ -1,6 +1,7 @@
 import { AgentZipError } from '../errors.js';
 import { MAX_DOMAINS, Super } from '../store/layout.js';
 import { packResidentBytes } from '../store/packs.js';
+import type { Tables } from '../store/tables.js';
 import { Counter, OWNER_STATS, OwnerStat } from '../store/volatile.js';
 import { PAGE } from '../native/libc.js';
 import { countStore, domainsInUse, refinedEncodings } from './accounting.js';
@@ -23,15 +24,7 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
   return {
     hello: () => info,
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
-    writtenSince({ sequence }, tail) {
-      const slots = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
-      const bitmap = Buffer.alloc(Math.ceil(slots.length / 8));
-      slots.forEach((slot, i) => {
-        const later = slot < tables.slots && ((tables.slotSequence[slot] - sequence) | 0) > 0;
-        if (later) bitmap[i >> 3] |= 1 << (i & 7);
-      });
-      return { bitmap: bitmap.toString('base64') };
-    },
+    writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);
       return {
@@ -98,6 +91,17 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
       return {};
     },
   };
+}
+
+/** See Requests.writtenSince. */
+function writtenSince(tables: Tables, sequence: number, tail: Uint8Array): string {
+  const slots = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
+  const bitmap = Buffer.alloc(Math.ceil(slots.length / 8));
+  slots.forEach((slot, i) => {
+    const later = slot < tables.slots && ((tables.slotSequence[slot] - sequence) | 0) > 0;
+    if (later) bitmap[i >> 3] |= 1 << (i & 7);
+  });
+  return bitmap.toString('base64');
 }
 
 /** Number of an owner; `domain` null keeps the one it has. */

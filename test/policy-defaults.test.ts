@@ -60,7 +60,7 @@ describe('loading', () => {
     const policy = loadPolicy();
     expect(policy).toEqual(DEFAULT_POLICY);
     policy.pager.workers = 9;
-    expect(DEFAULT_POLICY.pager.workers).toBe(1);
+    expect(DEFAULT_POLICY.pager.workers).toBe(2);
   });
 
   it('lays a file over the defaults, key by key', () => {

@@ -1,0 +1,153 @@
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { cgroupMounts } from '../src/memory/cgroup.js';
+import { memInfo } from '../src/memory/swap.js';
+import { Family } from './support/family.js';
+import { Service, swappedBytes } from './support/service.js';
+
+const PAGES = 4096;
+const BYTES = PAGES * 4096;
+const LIMIT = { timeout: 120_000 };
+const CGROUP = `${cgroupMounts().find(({ memory }) => memory)?.path}/agentzip-test-window-${process.pid}`;
+
+let service: Service;
+let family: Family;
+beforeEach(async () => {
+  service = await Service.start();
+  family = await Family.start();
+  mkdirSync(CGROUP);
+});
+afterEach(async () => {
+  await family?.stop();
+  await expect.poll(() => rmdirSync(CGROUP)).toBeUndefined();
+  await service?.stop();
+});
+
+/** Forks a sandbox, fills it and registers it, by cgroup when one is given. */
+async function sandbox(name: string, more: { seed?: string; tenant?: string; cgroup?: string } = {}) {
+  const { seed = name, tenant = 'acme', cgroup } = more;
+  const pid = await family.fork(name);
+  if (cgroup !== undefined) writeFileSync(`${cgroup}/cgroup.procs`, String(pid));
+  expect(await family.ask(name, `mix ${seed} ${PAGES}`)).toBe('ok');
+  await service.client.putSandbox(name, {
+    template: 'base',
+    tenant,
+    ...(cgroup === undefined ? { pids: [pid] } : { cgroup }),
+  });
+  return pid;
+}
+
+interface Span {
+  name: string;
+  spanId: string;
+  parentSpanId?: string;
+  attributes: { key: string; value: Record<string, string | number> }[];
+}
+
+const spans = (): Span[] =>
+  readFileSync(`${service.folder}/spans`, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
+
+const attribute = (span: Span, key: string): string | number | undefined => {
+  const value = span.attributes.find((entry) => entry.key === key)?.value;
+  return value?.stringValue ?? (value === undefined ? undefined : Number(Object.values(value)[0]));
+};
+
+test('four sandboxes wait, shrink, and go on with every byte right', LIMIT, async () => {
+  const { client } = service;
+  await client.putTemplate('base', { tenant: 'acme', pid: family.pid });
+  const names = ['one', 'two', 'three', 'four'];
+  const pids = [];
+  for (const name of names) pids.push(await sandbox(name, name === 'four' ? { cgroup: CGROUP } : {}));
+
+  await service.event('llm_request_sent', ...names);
+  for (const name of names) {
+    const { swappedBytes: out, ratio } = await service.out(name);
+    expect(out).toBeGreaterThan(BYTES);
+    expect(ratio).toBeGreaterThan(3);
+  }
+  // What is out but still cached would be no memory won.
+  expect(memInfo('SwapCached')).toBeLessThan(0.1 * names.length * BYTES);
+  const { encodings } = (await client.status()).pager;
+  for (const encoding of ['same', 'duplicate', 'delta', 'zstd'] as const) {
+    expect([encoding, encodings[encoding]]).toEqual([
+      encoding,
+      expect.toSatisfy((pages) => pages > PAGES / 8),
+    ]);
+  }
+
+  await service.event('llm_first_token', ...names);
+  await service.event('tool_start', ...names);
+  for (const name of names) expect(await family.ask(name, 'verify')).toBe('ok');
+  await service.event('tool_end', ...names);
+
+  await service.event('llm_request_sent', ...names);
+  for (const name of names) await service.out(name);
+  await service.event('llm_first_token', ...names);
+  for (const name of names) {
+    await expect.poll(async () => (await client.getSandbox(name)).prefetchedPages).toBeGreaterThan(PAGES / 2);
+    expect((await client.getSandbox(name)).lastWindow).toMatchObject({ reason: 'first_token' });
+    expect(await family.ask(name, 'verify')).toBe('ok');
+  }
+
+  await service.event('llm_request_sent', ...names);
+  for (const name of names) await service.out(name);
+  expect(await service.drain()).toEqual({ code: 0, stdout: 'agentzip: drained\n', stderr: '' });
+  expect(await service.ended()).toBe(0);
+  await service.isClean();
+  for (const [i, name] of names.entries()) {
+    expect(swappedBytes(pids[i])).toBe(0);
+    expect(await family.ask(name, 'verify')).toBe('ok');
+  }
+});
+
+test('each window is a span with its steps as children', LIMIT, async () => {
+  await service.client.putTemplate('base', { tenant: 'acme', pid: family.pid });
+  await sandbox('one');
+  await service.event('llm_request_sent', 'one');
+  await service.out('one');
+  await service.event('llm_first_token', 'one');
+  expect(await family.ask('one', 'verify')).toBe('ok');
+  await service.drain();
+  await service.ended();
+  const window = spans().find(({ name }) => name === 'agentzip.window') as Span;
+  expect(attribute(window, 'sandbox.id')).toBe('one');
+  expect(attribute(window, 'agentzip.template.id')).toBe('base');
+  expect(attribute(window, 'agentzip.window.end_reason')).toBe('first_token');
+  expect(attribute(window, 'agentzip.pages')).toBeGreaterThanOrEqual(PAGES);
+  // Same-filled pages need no refinement.
+  expect(attribute(window, 'agentzip.bytes.in')).toBeGreaterThanOrEqual(BYTES * 0.75);
+  expect(attribute(window, 'agentzip.ratio')).toBeGreaterThan(2.5);
+  const steps = spans().filter(({ parentSpanId }) => parentSpanId === window.spanId);
+  expect(steps.map(({ name }) => name).sort()).toEqual(
+    ['pageout', 'prefetch', 'refine'].map((step) => `agentzip.${step}`),
+  );
+  const [pageout, , refine] = steps.sort((a, b) => a.name.localeCompare(b.name));
+  expect(attribute(pageout, 'agentzip.pages')).toBeGreaterThanOrEqual(PAGES);
+  expect(attribute(pageout, 'agentzip.pages.left')).toBeLessThan(256);
+  expect(attribute(refine, 'agentzip.pages')).toBeGreaterThanOrEqual(PAGES * 0.75);
+  expect(attribute(refine, 'agentzip.pages.left')).toBe(0);
+  expect(attribute(refine, 'agentzip.cpu.ms')).toBeGreaterThan(0);
+});
+
+test('a tenant gains nothing from the pages of another', LIMIT, async () => {
+  const { client } = service;
+  await client.putTemplate('base', { tenant: 'acme', pid: family.pid });
+  await sandbox('one');
+  await sandbox('twin', { seed: 'one' });
+  await sandbox('rival', { seed: 'one', tenant: 'rival' });
+  await service.event('llm_request_sent', 'one', 'twin', 'rival');
+  const one = await service.out('one');
+  const twin = await service.out('twin');
+  const rival = await service.out('rival');
+  const { duplicate } = (await client.status()).pager.encodings;
+  // Half of the rival's pages have no like but in the other tenant's sandboxes and template: it pays for each itself.
+  expect(rival.storedBytes).toBeGreaterThan(BYTES / 2);
+  // The two of one tenant have theirs in common: one copy of the common quarter, deltas for the template's.
+  expect(one.storedBytes + twin.storedBytes).toBeLessThan(BYTES / 3);
+  // Pages equal in all three are duplicates once, of the twin alone; some more are the interpreter's.
+  expect(duplicate).toBeLessThan(PAGES * 0.75 + 2048);
+  for (const name of ['one', 'twin', 'rival']) expect(await family.ask(name, 'verify')).toBe('ok');
+});

@@ -29,8 +29,10 @@ if [ -n "$missing" ]; then
 fi
 
 if [ ! -d node_modules ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-  echo "agentzip: installing npm packages (npm ci)"
-  npm ci --silent
+  echo "agentzip: installing npm packages"
+  # Not `npm ci`: it refuses the lock file for an optional package (Windows only) of a dependency of vitest, which the
+  # registry does not have.
+  npm install --no-audit --no-fund --loglevel=error
 fi
 
 echo "agentzip: building"

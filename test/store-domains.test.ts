@@ -16,14 +16,15 @@ function store(slot: number, page: Uint8Array, owner: number): void {
   bench.commitAll();
 }
 
+/** A fresh store with two sandboxes of one domain and one of another. */
+function family(): [mine: number, sibling: number, stranger: number] {
+  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
+  return [bench.owner('a', 'one'), bench.owner('b', 'one'), bench.owner('c', 'two')];
+}
+
 test('equal pages share an object inside a domain and never across domains', () => {
   const random = testRandom('store-domains');
-  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
-  const [mine, sibling, stranger] = [
-    bench.owner('a', 'one'),
-    bench.owner('b', 'one'),
-    bench.owner('c', 'two'),
-  ];
+  const [mine, sibling, stranger] = family();
   const page = compressible(random);
   store(0, page, mine);
   store(1, page, sibling);
@@ -36,12 +37,7 @@ test('equal pages share an object inside a domain and never across domains', () 
 
 test('a similar page is a base inside a domain and never across domains', () => {
   const random = testRandom('store-domains');
-  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
-  const [mine, sibling, stranger] = [
-    bench.owner('a', 'one'),
-    bench.owner('b', 'one'),
-    bench.owner('c', 'two'),
-  ];
+  const [mine, sibling, stranger] = family();
   const page = compressible(random);
   const alike = page.slice();
   for (let at = 3000; at < 3008; at++) alike[at] ^= 0x33;

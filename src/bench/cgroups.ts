@@ -1,24 +1,16 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
+import { cgroupMounts, type CgroupMount } from '../memory/cgroup.js';
 import { isAlive } from './processes.js';
 
 const PREFIX = 'agentzip-demo-';
 const EMPTY_TIMEOUT_MS = 5000;
 
 /** Where the memory controller is mounted, and whether as cgroup v1 or v2. */
-export function memoryMount(mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')): {
-  path: string;
-  version: 1 | 2;
-} {
-  for (const line of mountinfo.split('\n')) {
-    const [before, after] = line.split(' - ');
-    if (after === undefined) continue;
-    const path = before.split(' ')[4];
-    const [type, , options] = after.split(' ');
-    if (type === 'cgroup' && options.split(',').includes('memory')) return { path, version: 1 };
-    if (type === 'cgroup2' && hasMemory(`${path}/cgroup.controllers`)) return { path, version: 2 };
-  }
+export function memoryMount(): CgroupMount {
+  const mount = cgroupMounts().find(({ memory }) => memory);
+  if (mount !== undefined) return mount;
   throw new AgentZipError('AZ_WORKLOAD_FAILED', {
     reason: 'no memory cgroup is mounted',
     log: '/proc/self/mountinfo',

@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { swapAreas } from '../memory/swap.js';
 import { leftCgroups } from './cgroups.js';
 
 /**
@@ -8,12 +9,10 @@ import { leftCgroups } from './cgroups.js';
 export function leftOnHost(folder: string, devices: readonly string[]): string[] {
   const loops = loopDevices().filter(({ file }) => file.startsWith(folder));
   const ours = new Set([...devices, ...loops.map(({ device }) => device)]);
-  const swaps = readFileSync('/proc/swaps', 'utf8').split('\n').slice(1);
   return [
-    ...swaps
-      .map((line) => line.split(/\s+/)[0])
-      .filter((device) => ours.has(device) || (device !== '' && device.startsWith(folder)))
-      .map((device) => `swap ${device}`),
+    ...swapAreas()
+      .filter(({ path }) => ours.has(path) || path.startsWith(folder))
+      .map(({ path }) => `swap ${path}`),
     ...loops.map(({ device }) => `loop device ${device}`),
     ...mountsBelow(folder).map((path) => `mount ${path}`),
     ...leftCgroups().map((path) => `cgroup ${path}`),

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
+import { memInfo } from '../memory/swap.js';
 import { packageRoot } from '../paths.js';
 import { AgentZipClient } from '../plugin/client.js';
 import { ended, isAlive, residentBytes } from './processes.js';
@@ -182,8 +183,7 @@ export class AgentZipService implements System {
 
 /** Bytes of the kernel's compressed pools: zswap, and every zram device. */
 function kernelPoolBytes(): number {
-  const zswap = /^Zswap:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'));
-  let bytes = zswap ? Number(zswap[1]) * 1024 : 0;
+  let bytes = memInfo('Zswap');
   for (const name of readdirSync('/sys/block')) {
     if (!name.startsWith('zram')) continue;
     const used = readFileSync(`/sys/block/${name}/mm_stat`, 'utf8').trim().split(/\s+/)[2];

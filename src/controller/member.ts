@@ -104,9 +104,9 @@ export class Member {
       if (!this.isOut(page)) this.cached.set(page, 0);
       else if (state === LEFT) left.push(page);
     });
-    for (const page of left) this.sole.set(page, this.look!.slots.get(page));
+    const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
+    left.forEach((page, i) => this.sole.set(page, slots[i]));
     if (this.leftAt !== null && left.length > 0) {
-      const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
       const written = await pager.writtenSince(this.leftAt, slots);
       left.forEach((page, i) => this.cached.set(page, written(i) ? CACHED : 0));
     }

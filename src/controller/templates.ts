@@ -85,7 +85,7 @@ export class Templates {
       throw new AgentZipError('AZ_PACK_INVALID', { path, reason: 'it belongs to another tenant' });
     }
     const owner = { tenant: spec.tenant ?? meta.tenant, public: spec.public ?? meta.public };
-    const { pack, distinctPages } = await this.pager.request('loadPack', { path, ...owner });
+    const { pack, distinctPages } = await this.pager.request('loadPack', { path });
     const pages = regions.reduce((sum, region) => sum + region.pages, 0);
     const addresses = new TemplateAddresses(regions);
     const template: Template = { id, ...owner, pack, path, pages, distinctPages, addresses, spec };

@@ -1,8 +1,8 @@
 import { check } from './errno.js';
 import { libc } from './libc.js';
 
-export const O_RDONLY = 0;
 export const O_RDWR = 2;
+export const O_CREAT = 0o100;
 export const O_NONBLOCK = 0x800;
 export const O_CLOEXEC = 0x80000;
 export const POLLIN = 1;

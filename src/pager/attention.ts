@@ -1,9 +1,6 @@
 import { poll, POLLIN, read, write } from '../native/files.js';
 import { mmap, MAP_ANONYMOUS, MAP_PRIVATE, PROT_READ, PROT_WRITE, view } from '../native/memory.js';
 
-/** What ended a wait. */
-export const Woken = { BY_REQUEST: 0, BY_RING: 1, BY_TIME: 2 } as const;
-
 /** POLLIN among the returned events, which are the upper half of the word. */
 const READABLE = POLLIN << 16;
 /** Native scratch: an eventfd's 8-byte value, room to read it into, and two struct pollfd. */
@@ -40,14 +37,14 @@ export class Attention {
     Atomics.store(this.flag, 0, 0);
   }
 
-  /** Blocks until `fd` is readable, somebody rings, or `timeoutMs` have passed (-1: never). */
-  wait(fd: number, timeoutMs: number): number {
+  /** Blocks until `fd` is readable, somebody rings, or `timeoutMs` have passed; true when somebody rang. */
+  wait(fd: number, timeoutMs: number): boolean {
     const at = AT.pollfds / 4;
     this.words[at] = fd;
     this.words[at + 1] = POLLIN;
     this.words[at + 2] = this.eventFd;
     this.words[at + 3] = POLLIN;
-    if (poll(this.scratch + AT.pollfds, 2, timeoutMs) === 0) return Woken.BY_TIME;
-    return (this.words[at + 3] & READABLE) !== 0 ? Woken.BY_RING : Woken.BY_REQUEST;
+    poll(this.scratch + AT.pollfds, 2, timeoutMs);
+    return (this.words[at + 3] & READABLE) !== 0;
   }
 }

@@ -10,9 +10,9 @@ import { recover } from '../store/recovery.js';
 import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
 import { Volatile } from '../store/volatile.js';
-import { Attention, Woken } from './attention.js';
+import { Attention } from './attention.js';
 import { FUSE_BYTES, FuseServer, REQUEST_BYTES } from './fuse-server.js';
-import type { DataLoopInput, DataLoopReply, DataLoopRequest } from './threads.js';
+import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest } from './threads.js';
 
 /**
  * The thread that owns the tables. It answers the kernel's requests, and between them takes in what the refine
@@ -90,9 +90,8 @@ function keepHouse(): void {
 /** Blocks until there is something to do. */
 function rest(): void {
   if (performance.now() - keptHouseAt >= HOUSE.everyMs) keepHouse();
-  const woken = attention.wait(input.fuseFd, HOUSE.everyMs);
   // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
-  if (woken === Woken.BY_RING) attend();
+  if (attention.wait(input.fuseFd, HOUSE.everyMs)) attend();
 }
 
 function serve(): void {
@@ -123,9 +122,9 @@ try {
   );
 }
 try {
-  port.postMessage({ started: recover(store, shared) });
+  port.postMessage({ started: recover(store, shared) } satisfies DataLoopNotice);
   serve();
-  port.postMessage({ ended: true });
+  port.postMessage({ ended: true } satisfies DataLoopNotice);
   process.exit(0);
 } catch (error) {
   // Without this loop the rest of the process could wait for the device for ever. Its end closes the device.

@@ -10,7 +10,13 @@ import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
 import type { PagerOptions } from './options.js';
 import { RefineQueue } from './refine-queue.js';
-import type { DataLoopInput, DataLoopReply, DataLoopRequest, RefineWorkerInput } from './threads.js';
+import type {
+  DataLoopInput,
+  DataLoopNotice,
+  DataLoopReply,
+  DataLoopRequest,
+  RefineWorkerInput,
+} from './threads.js';
 
 /** A worker that dies this often is not started again. */
 const MAX_DEATHS = 10;
@@ -132,7 +138,7 @@ export class Engine {
   private follow(ready: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.loop.on('error', reject);
-      this.loop.on('message', (message: DataLoopReply | { started: unknown } | { ended: true }) => {
+      this.loop.on('message', (message: DataLoopReply | DataLoopNotice) => {
         if ('started' in message) return ready();
         if ('ended' in message) return resolve();
         this.waiting.get(message.id)?.(message);

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
-import { O_CLOEXEC, O_RDWR, open, tryLock } from '../native/files.js';
+import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
 import { mlockall } from '../native/memory.js';
 import { SWAP_FLAG_DISCARD_PAGES, SWAP_FLAG_PREFER, swapoff, swapon } from '../native/system.js';
 import { version } from '../paths.js';
@@ -22,7 +22,6 @@ import { probeSwapType } from './swap-type.js';
  * controller, and it never leaves while swap is on.
  */
 const SWAP_PRIORITY_MAX = 32767;
-const O_CREAT = 0o100;
 
 const log = (line: string): void => void process.stderr.write(`agentzip-pager: ${line}\n`);
 

@@ -101,7 +101,7 @@ export interface Requests {
   sequence: { request: object; reply: { sequence: number } };
   /** Which slots (binary tail, u32 each) were written after `sequence`: a bitmap, lowest bit first, in base64. */
   writtenSince: { request: { sequence: number }; reply: { bitmap: string } };
-  loadPack: { request: { path: string; tenant: string | null; public: boolean }; reply: PackInfo };
+  loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
   /** Refine this owner's staged pages from now on, in the order they were claimed. */

@@ -146,10 +146,7 @@ export class Arena {
    */
   trim(limit: number): void {
     for (let left = Math.ceil(this.emptyCount / 2); left > 0; left--) {
-      const segment = this.empty;
-      this.empty = this.next[segment];
-      this.emptyCount--;
-      this.punch(segment);
+      this.punch(this.takeEmpty());
     }
     let segment = this.partial[PAGE_CLASS];
     for (let looked = 0; segment !== NONE && looked < limit; looked++) {
@@ -176,18 +173,20 @@ export class Arena {
   }
 
   private takeSegment(): number {
-    if (this.empty !== NONE) {
-      const segment = this.empty;
-      this.empty = this.next[segment];
-      this.emptyCount--;
-      return segment;
-    }
+    if (this.empty !== NONE) return this.takeEmpty();
     if (this.holes !== NONE) {
       const segment = this.holes;
       this.holes = this.next[segment];
       return segment;
     }
     return this.highSegment < this.segments ? this.highSegment++ : NONE;
+  }
+
+  private takeEmpty(): number {
+    const segment = this.empty;
+    this.empty = this.next[segment];
+    this.emptyCount--;
+    return segment;
   }
 
   private releaseSegment(segment: number): void {

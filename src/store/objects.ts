@@ -31,6 +31,8 @@ export class Objects {
   /** Objects that may be bases: as many as the sketch index should hold. */
   bases = 0;
   private freeList = 0;
+  /** Where the last compaction stopped. */
+  private cursor = 0;
 
   constructor(
     private readonly tables: Tables,
@@ -121,8 +123,6 @@ export class Objects {
       this.arena.free(old, length);
     }
   }
-
-  private cursor = 0;
 
   private putOnFreeList(object: number): void {
     this.tables.objectKind[object] = Kind.FREE;

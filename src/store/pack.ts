@@ -152,6 +152,15 @@ function encodeHeader(sections: PackSections): Uint8Array {
   return header;
 }
 
+/** Opens a pack to read. AZ_PACK_INVALID. */
+export function openPack(path: string): number {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    throw new AgentZipError('AZ_PACK_INVALID', { path, reason: (error as Error).message });
+  }
+}
+
 /** Sections of a pack, checked against the size of its file. AZ_PACK_INVALID when they do not fit. */
 export function readPackSections(fd: number, path: string): PackSections {
   const header = Buffer.alloc(PAGE);
@@ -179,12 +188,7 @@ export function readPackRegions(path: string): {
   meta: PackMeta;
   distinctPages: number;
 } {
-  let fd: number;
-  try {
-    fd = openSync(path, 'r');
-  } catch (error) {
-    throw new AgentZipError('AZ_PACK_INVALID', { path, reason: (error as Error).message });
-  }
+  const fd = openPack(path);
   try {
     const [offset, bytes] = readPackSections(fd, path).json;
     const json = Buffer.alloc(bytes);

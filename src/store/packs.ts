@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import {
@@ -12,7 +12,7 @@ import {
   view,
 } from '../native/memory.js';
 import { HashIndex } from './hash-index.js';
-import { readPackSections, type PackSection, type PackSections } from './pack.js';
+import { openPack, readPackSections, type PackSection, type PackSections } from './pack.js';
 import { SketchIndex } from './sketch-index.js';
 
 /** A pack mapped into this process; plain data, so that every thread can make its own view of it. */
@@ -33,12 +33,7 @@ export const packPageOf = (reference: number): number => reference & (2 ** PAGE_
 
 /** Maps a pack read only and checks it. AZ_PACK_INVALID. */
 export function mapPack(pack: number, path: string): PackMapping {
-  let fd: number;
-  try {
-    fd = openSync(path, 'r');
-  } catch (error) {
-    throw new AgentZipError('AZ_PACK_INVALID', { path, reason: (error as Error).message });
-  }
+  const fd = openPack(path);
   try {
     const sections = readPackSections(fd, path);
     const bytes = Math.max(...Object.values(sections).map(([offset, length]) => offset + length));

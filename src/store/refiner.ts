@@ -4,7 +4,7 @@ import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
-import { Decoder, DECODER_BYTES } from './decoder.js';
+import { Decoder } from './decoder.js';
 import type { HashIndex } from './hash-index.js';
 import { packReference, type PackSet, type PackView } from './packs.js';
 import { MAX_CANDIDATES, type SketchIndex } from './sketch-index.js';
@@ -57,7 +57,7 @@ const MAX_BASES = 1 + 2 * MAX_CANDIDATES;
  * data loop, so the worst case is work for nothing.
  */
 export class Refiner {
-  private readonly workspace = new Workspace(AT.bases + MAX_BASES * PAGE + DECODER_BYTES);
+  private readonly workspace = new Workspace(AT.bases + MAX_BASES * PAGE);
   private readonly address = this.workspace.address;
   private readonly compressor: ZstdCompressor;
   private readonly decompressor = new ZstdDecompressor();
@@ -68,6 +68,8 @@ export class Refiner {
   private readonly baseKind = new Uint8Array(MAX_BASES);
   private readonly baseDiffers = new Uint16Array(MAX_BASES);
   private bases = 0;
+  /** The one that `tryDeltas` found best. */
+  private bestBase = 0;
   private readonly capacity: number;
 
   constructor(
@@ -150,8 +152,6 @@ export class Refiner {
     this.put(entry, AT.best, length);
     this.name(entry, this.baseKind[base], length, this.baseName[base], AT.bases + base * PAGE);
   }
-
-  private bestBase = 0;
 
   /** Length of the smallest delta, which is then at AT.best; 0 when there is none below the cut-off. */
   private tryDeltas(): number {

@@ -68,25 +68,21 @@ export class Store {
     fields.hashHigh = workspace.words[this.hash / 4 + 1];
     fields.domain = 0;
     fields.base = 0;
+    fields.kind = Kind.STAGED;
     if (workspace.kernels.isSameFilled(at) === 1) {
       fields.kind = Kind.SAME;
       fields.length = 0;
       fields.offset = workspace.words[at / 4];
       fields.base = workspace.words[at / 4 + 1];
-    } else if (!this.place(at)) {
-      shared.counters[Counter.REFUSED]++;
-      return false;
     }
-    const object = this.objects.create(fields);
+    const object = fields.kind === Kind.SAME || this.place(at) ? this.create() : 0;
     if (object === 0) {
-      if (fields.length > 0) this.arena.free(fields.offset, fields.length);
       shared.counters[Counter.REFUSED]++;
       return false;
     }
     this.assign(slot, object);
     this.tables.slotOwner[slot] = 0;
     shared.counters[Counter.WRITES]++;
-    shared.counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
     return true;
   }
 
@@ -113,7 +109,6 @@ export class Store {
       tables.slotOwner[slot] = 0;
       this.shared.counters[Counter.DISCARDS]++;
     }
-    this.shared.counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
   }
 
   /**
@@ -211,11 +206,8 @@ export class Store {
     fields.hashLow = tables.objectHashLow[staged];
     fields.hashHigh = tables.objectHashHigh[staged];
     if (fields.length > 0 && !this.copyIn(ring.payload(entry))) return false;
-    const object = this.objects.create(fields);
-    if (object === 0) {
-      if (fields.length > 0) this.arena.free(fields.offset, fields.length);
-      return false;
-    }
+    const object = this.create();
+    if (object === 0) return false;
     this.swapIn(slot, object);
     if (canBeBase(kind)) {
       this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object, this.objects.bases);
@@ -242,11 +234,10 @@ export class Store {
 
   private count(owner: number, kind: number, length: number): void {
     const at = owner * OWNER_STATS;
-    const { ownerStats, counters } = this.shared;
+    const { ownerStats } = this.shared;
     ownerStats[at + OwnerStat.PAGES]++;
     ownerStats[at + OwnerStat.BYTES_OUT] += length;
     ownerStats[at + OwnerStat.KINDS + (kind === DUPLICATE ? 0 : kind)]++;
-    counters[Counter.ARENA_BYTES] = this.arena.usedBytes;
   }
 
   /** Same page, other encoding: the slot's sequence and owner stay. */
@@ -268,6 +259,14 @@ export class Store {
     Atomics.store(tables.slotObject, slot, object);
     Atomics.store(tables.superblock, Super.SEQUENCE, sequence);
     if (old !== 0) this.objects.release(old);
+  }
+
+  /** The object of `fields`, whose block is already taken; 0 when the table is full, and the block is free again. */
+  private create(): number {
+    const { fields } = this;
+    const object = this.objects.create(fields);
+    if (object === 0 && fields.length > 0) this.arena.free(fields.offset, fields.length);
+    return object;
   }
 
   /** Puts a page's bytes into the arena, as they are while there is room for staging. */

@@ -30,8 +30,7 @@ export const Counter = {
   DISCARDS: 2,
   CORRUPT: 3,
   STAGED_BYTES: 4,
-  ARENA_BYTES: 5,
-  REFUSED: 6,
+  REFUSED: 5,
 } as const;
 const COUNTERS = 16;
 

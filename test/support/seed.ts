@@ -1,23 +1,10 @@
-/** Seeded random numbers (mulberry32); AGENTZIP_TEST_SEED repeats a run. */
-export class Random {
-  private state: number;
+import { Random as Stream } from '../../src/bench/random.js';
 
-  constructor(readonly seed: number) {
-    this.state = seed >>> 0;
-  }
-
-  /** Uniform in [0, 1). */
-  next(): number {
-    this.state = (this.state + 0x6d2b79f5) >>> 0;
-    let t = this.state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  }
-
+/** Seeded random numbers; AGENTZIP_TEST_SEED repeats a run. */
+export class Random extends Stream {
   /** Integer in [0, limit). */
   below(limit: number): number {
-    return Math.floor(this.next() * limit);
+    return this.integer(0, limit);
   }
 
   bytes(length: number): Uint8Array {

@@ -46,7 +46,7 @@ export const ERRORS = {
   ],
   AZ_RUNTIME_DIR: [
     '{path} can not be used: {reason}',
-    'check the path and its permissions, or choose another with --runtime-dir',
+    'check the path and its permissions, or choose another with --runtime-dir or --state-dir',
   ],
   AZ_GROUP_UNKNOWN: ['group {group} does not exist', 'create it, or change server.group in the policy'],
   AZ_ACCESS_DENIED: [
@@ -64,12 +64,12 @@ export const ERRORS = {
 
   // Store
   AZ_STORE_FULL: [
-    'the store is full: {usedMiB} of {limitMiB} MiB',
+    'the store was full: {refused} writes were refused and their pages stay in memory ({usedMiB} of {limitMiB} MiB in use now)',
     'raise pager.storeMiB in the policy, or run fewer sandboxes',
   ],
   AZ_STORE_CORRUPT: [
-    'page in slot {slot} does not match its hash',
-    'its sandbox must be restarted; check the memory of the host',
+    '{pages} stored pages did not match their hash, the last one in slot {slot} of {sandbox}',
+    'restart that sandbox; check the memory of the host',
   ],
   AZ_STORE_FORMAT: [
     'the store in {what} can not be used: {reason}',

@@ -38,6 +38,12 @@ describe('run refuses to start, with exit code 1, and leaves nothing', () => {
       /AZ_OTEL_FILE: .*\/proc\/none\/spans: ENOENT/,
     ],
     [
+      'a runtime folder in /proc',
+      () => run(['--runtime-dir', '/proc/agentzip']),
+      /AZ_RUNTIME_DIR: .*in \/proc/,
+    ],
+    ['a state folder in /sys', () => run(['--state-dir', '/sys/agentzip']), /AZ_RUNTIME_DIR: .*in \/sys/],
+    [
       'another user than root',
       () =>
         run(

@@ -45,6 +45,16 @@ test('what does not fit into the store stays in memory, with every byte right', 
   expect(usedSlots).toBeLessThanOrEqual(full);
   expect(poolBytes).toBeLessThan(2 * STORE_MIB * MIB);
   expect(corruptPages).toBe(0);
+  // Only what the store took counts, and the operator is told that some was refused.
+  const { sandboxes, pager, alerts } = await service.client.status();
+  const [sandbox] = sandboxes;
+  expect(sandbox.storedPages).toBeLessThanOrEqual(full);
+  // Noise does not compress: a page takes its 4 KiB.
+  expect(sandbox.ratio ?? 1).toBeCloseTo(1, 1);
+  expect(pager.refusedWrites).toBeGreaterThan(full);
+  expect(alerts).toMatchObject([
+    { code: 'AZ_STORE_FULL', message: expect.stringContaining(`of ${STORE_MIB} MiB`) },
+  ]);
 
   expect(await service.drain()).toMatchObject({ code: 0, stderr: '' });
   expect(await service.ended()).toBe(0);

@@ -167,7 +167,15 @@ describe('a collector', () => {
     const telemetry = createTelemetry(settings({ endpoint }), emitter);
     const reading: Reading = {
       ...{ sandboxes: 2, owned: 8192, swapped: 4096, stored: 400, pool: 5000, base: 100, foreign: 1 },
-      ...{ demandFaults: 3, prefetched: 20, wasted: 2, probeEvents: 50, probeDrops: 0, corrupt: 0 },
+      ...{
+        demandFaults: 3,
+        prefetched: 20,
+        wasted: 2,
+        probeEvents: 50,
+        probeDrops: 0,
+        refused: 6,
+        corrupt: 0,
+      },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },
     };
     const metrics = createMetrics(telemetry.meter, () => reading);

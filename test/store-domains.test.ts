@@ -4,6 +4,9 @@ import { Super } from '../src/store/layout.js';
 import { Random, testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
+/** More pages than the arena has room for. */
+const SLOTS = 1024;
+
 let bench: StoreBench;
 afterEach(() => bench.close());
 
@@ -18,7 +21,7 @@ function store(slot: number, page: Uint8Array, owner: number): void {
 
 /** A fresh store with two sandboxes of one domain and one of another. */
 function family(): [mine: number, sibling: number, stranger: number] {
-  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
+  bench = new StoreBench({ slots: SLOTS, arenaBytes: 32 * 65536 });
   return [bench.owner('a', 'one'), bench.owner('b', 'one'), bench.owner('c', 'two')];
 }
 
@@ -176,4 +179,16 @@ test('an owner that is only forgotten keeps every page readable', () => {
   bench.claim(owner, [0], undefined, true);
   bench.store.forget(owner, false);
   expect(Buffer.compare(bench.read(0)!, page)).toBe(0);
+});
+
+test('a page that is refused leaves nothing in its slot of whoever had it before', () => {
+  const random = testRandom('store-domains');
+  const [mine, , stranger] = family();
+  store(0, compressible(random), mine);
+  bench.store.forget(mine, false);
+  for (let slot = 1; bench.write(slot, random.bytes(PAGE)); slot++) expect(slot).toBeLessThan(SLOTS);
+  expect(bench.write(0, random.bytes(PAGE))).toBe(false);
+  expect(bench.claim(stranger, [0])).toMatchObject({ stale: 1 });
+  expect(bench.read(0)).toEqual(new Uint8Array(PAGE));
+  expect(violations(bench)).toEqual([]);
 });

@@ -52,7 +52,11 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
     if (dice < 40) {
       const page = makePage(random, families);
       if (bench.write(slot, page)) shadow.set(slot, page);
-      else refused++;
+      else {
+        // The kernel keeps the page; whatever the slot had is gone.
+        shadow.delete(slot);
+        refused++;
+      }
     } else if (dice < 45) {
       const count = 1 + random.below(16);
       bench.store.discard(slot, count);

@@ -75,9 +75,11 @@ export interface SandboxStatus {
   ownedBytes: number;
   /** Pages out on our device, in bytes of uncompressed memory, at the last look. */
   swappedBytes: number;
-  /** What those take in the store: each object's bytes shared among the slots that name it. */
+  /** Pages that the store keeps for it: those that are out, and those put back and not written since. */
+  storedPages: number;
+  /** What these take in the store: each object's bytes shared among the slots that name it. */
   storedBytes: number;
-  /** swappedBytes / storedBytes; null while nothing is out. */
+  /** Uncompressed bytes of the pages that the store keeps for it, over storedBytes; null while it keeps none. */
   ratio: number | null;
   windows: number;
   lastWindow: WindowSummary | null;
@@ -85,6 +87,13 @@ export interface SandboxStatus {
   demandFaults: number;
   prefetchedPages: number;
   wastedPages: number;
+}
+
+export interface Alert {
+  /** A code of the errors' table. */
+  code: string;
+  message: string;
+  remedy: string;
 }
 
 export interface Status {
@@ -104,8 +113,12 @@ export interface Status {
     reads: number;
     writes: number;
     discards: number;
+    /** Writes that found the store full, so far: the kernel keeps those pages in memory. */
+    refusedWrites: number;
     corruptPages: number;
   };
+  /** What an operator must know now. */
+  alerts: Alert[];
   probes: { attached: string[]; warnings: string[]; events: number; dropped: number };
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];

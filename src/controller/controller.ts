@@ -26,7 +26,7 @@ import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
-import { readingOf, sandboxStatus } from './status.js';
+import { alertsOf, readingOf, sandboxStatus } from './status.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
 import { WindowRunner } from './window-runner.js';
@@ -212,8 +212,10 @@ export class AgentController implements Controller {
         reads: pager.reads,
         writes: pager.writes,
         discards: pager.discards,
+        refusedWrites: pager.refusedWrites,
         corruptPages: pager.corruptPages,
       },
+      alerts: alertsOf(pager),
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings],

@@ -1,7 +1,8 @@
+import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import type { Reading } from '../otel/metrics.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import type { SandboxStatus, Status } from './api.js';
+import type { Alert, SandboxStatus, Status } from './api.js';
 import type { Context } from './context.js';
 import type { Sandbox } from './sandbox.js';
 
@@ -20,8 +21,9 @@ export function sandboxStatus(
     ownedPages += look?.ownedPages ?? 0;
     swappedPages += look?.swappedPages ?? 0;
   }
-  const swappedBytes = swappedPages * PAGE;
-  const storedBytes = pager.owners.find(({ owner }) => owner === sandbox.id)?.storedBytes ?? 0;
+  const stored = pager.owners.find(({ owner }) => owner === sandbox.id);
+  const storedPages = stored?.slots ?? 0;
+  const storedBytes = stored?.storedBytes ?? 0;
   return {
     id: sandbox.id,
     template: sandbox.spec.template ?? null,
@@ -29,15 +31,35 @@ export function sandboxStatus(
     phase: sandbox.phase,
     pids: [...sandbox.members.keys()],
     ownedBytes: ownedPages * PAGE,
-    swappedBytes,
+    swappedBytes: swappedPages * PAGE,
+    storedPages,
     storedBytes,
-    ratio: swappedBytes > 0 && storedBytes > 0 ? swappedBytes / storedBytes : null,
+    ratio: storedBytes > 0 ? (storedPages * PAGE) / storedBytes : null,
     windows: sandbox.windows,
     lastWindow: sandbox.lastWindow,
     demandFaults: sandbox.demandFaults,
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,
   };
+}
+
+const MIB = 2 ** 20;
+
+/** What is wrong with the store, in the words of the errors' table. */
+export function alertsOf(pager: PagerStatus): Alert[] {
+  const found: AgentZipError[] = [];
+  if (pager.refusedWrites > 0) {
+    const [usedMiB, limitMiB] = [pager.poolBytes, pager.storeLimitBytes].map((bytes) =>
+      Math.round(bytes / MIB),
+    );
+    found.push(new AgentZipError('AZ_STORE_FULL', { refused: pager.refusedWrites, usedMiB, limitMiB }));
+  }
+  if (pager.lastCorrupt !== null) {
+    const { slot, owner } = pager.lastCorrupt;
+    const sandbox = owner === null ? 'no sandbox' : `sandbox ${owner}`;
+    found.push(new AgentZipError('AZ_STORE_CORRUPT', { pages: pager.corruptPages, slot, sandbox }));
+  }
+  return found.map(({ code, message, remedy }) => ({ code, message, remedy }));
 }
 
 const sum = (sandboxes: readonly SandboxStatus[], value: (sandbox: SandboxStatus) => number): number =>
@@ -60,6 +82,7 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     wasted: sum(sandboxes, ({ wastedPages }) => wastedPages),
     probeEvents: probes.events,
     probeDrops: probes.dropped,
+    refused: pager.refusedWrites,
     corrupt: pager.corruptPages,
     droppedSpans,
   };

@@ -21,6 +21,7 @@ export interface Reading {
   wasted: number;
   probeEvents: number;
   probeDrops: number;
+  refused: number;
   corrupt: number;
   droppedSpans: number;
 }
@@ -54,6 +55,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     'wasted',
     'probeEvents',
     'probeDrops',
+    'refused',
     'corrupt',
     'droppedSpans',
   ] as const) {

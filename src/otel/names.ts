@@ -134,6 +134,12 @@ export const METRICS = {
     kind: 'counter',
     description: 'Events the probes could not hand over.',
   },
+  refused: {
+    name: 'agentzip.pages.refused',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Writes of pages that found the store full; the pages stay in memory.',
+  },
   corrupt: {
     name: 'agentzip.pages.corrupt',
     unit: '{page}',

@@ -1,5 +1,5 @@
 import { AgentZipError } from '../errors.js';
-import { MAX_DOMAINS, Super } from '../store/layout.js';
+import { MAX_DOMAINS, OWNER_MASK, Super } from '../store/layout.js';
 import { packResidentBytes } from '../store/packs.js';
 import type { Tables } from '../store/tables.js';
 import { Counter, OWNER_STATS, OwnerStat } from '../store/volatile.js';
@@ -138,8 +138,18 @@ function statusOf(engine: Engine): PagerStatus {
     reads: shared.counters[Counter.READS],
     writes: shared.counters[Counter.WRITES],
     discards: shared.counters[Counter.DISCARDS],
+    refusedWrites: shared.counters[Counter.REFUSED],
     corruptPages: shared.counters[Counter.CORRUPT],
+    lastCorrupt: shared.counters[Counter.CORRUPT] > 0 ? lastCorrupt(engine) : null,
+    storeLimitBytes: tables.mapping.geometry.arenaBytes,
     sequence: tables.superblock[Super.SEQUENCE],
     packs,
   };
+}
+
+function lastCorrupt({ tables, shared }: Engine): { slot: number; owner: string | null } {
+  const slot = shared.counters[Counter.CORRUPT_SLOT];
+  const id = tables.slotOwner[slot] & OWNER_MASK;
+  const owner = [...tables.owners.entries()].find(([, known]) => known === id);
+  return { slot, owner: owner?.[0] ?? null };
 }

@@ -90,8 +90,12 @@ export class FuseServer {
     const beyond = slot + size / PAGE > this.store.tables.slots;
     if (offset % PAGE !== 0 || size % PAGE !== 0 || size > fuse.MAX_IO || beyond)
       return this.reply(-EINVAL, 0);
-    for (let i = 0; i < size / PAGE; i++) {
-      if (!this.store.write(slot + i, In.WRITE_DATA + i * PAGE)) return this.reply(-ENOSPC, 0);
+    const count = size / PAGE;
+    for (let i = 0; i < count; i++) {
+      if (this.store.write(slot + i, In.WRITE_DATA + i * PAGE)) continue;
+      // The kernel takes the whole request as failed.
+      this.store.refuse(slot, count);
+      return this.reply(-ENOSPC, 0);
     }
     this.words[OUT_DATA / 4] = size;
     this.words[OUT_DATA / 4 + 1] = 0;

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
 import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
 import { mlockall } from '../native/memory.js';
-import { SWAP_FLAG_DISCARD_PAGES, SWAP_FLAG_PREFER, swapoff, swapon } from '../native/system.js';
+import { swapoff } from '../native/system.js';
 import { version } from '../paths.js';
 import { createHandlers } from './control.js';
 import { serveControl } from './control-server.js';
@@ -14,15 +14,13 @@ import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options
 import { clearRemains } from './remains.js';
 import { availableBytes, checkRoom } from './room.js';
 import { LOCK_FLAGS } from './seccomp.js';
-import { formatSwap } from './swap-header.js';
+import { activateSwap } from './swap-area.js';
 import { probeSwapType } from './swap-type.js';
 
 /**
  * The pager: serves a swap device from the page store until it is drained. It goes on whatever happens to the
  * controller, and it never leaves while swap is on.
  */
-const SWAP_PRIORITY_MAX = 32767;
-
 const log = (line: string): void => void process.stderr.write(`agentzip-pager: ${line}\n`);
 
 function lockMemory(): void {
@@ -67,8 +65,7 @@ async function main(options: PagerOptions): Promise<void> {
 
   try {
     await frontEnd.attach();
-    await formatSwap(frontEnd.device, engine.tables.slots);
-    await swapon(frontEnd.device, SWAP_FLAG_DISCARD_PAGES | SWAP_FLAG_PREFER | SWAP_PRIORITY_MAX);
+    await activateSwap(frontEnd.device, engine.tables.slots);
     swapping = true;
     frontEnd.settle();
     const info = {
@@ -96,9 +93,8 @@ async function main(options: PagerOptions): Promise<void> {
 }
 
 function finish(runtimeDir: string, code: number): never {
-  // Without the lock they are another pager's.
-  if (locked)
-    for (const path of [pagerSocket(runtimeDir), pagerLock(runtimeDir)]) rmSync(path, { force: true });
+  // The lock's file stays: removing it would let two pagers lock two files of one name.
+  if (locked) rmSync(pagerSocket(runtimeDir), { force: true });
   process.exit(code);
 }
 

@@ -90,7 +90,13 @@ export interface PagerStatus {
   reads: number;
   writes: number;
   discards: number;
+  /** Writes that found the store full, so far: the kernel keeps those pages in memory. */
+  refusedWrites: number;
   corruptPages: number;
+  /** The last of them: its slot, and the sandbox that owns it. */
+  lastCorrupt: { slot: number; owner: string | null } | null;
+  /** Most bytes of page data that the store takes. */
+  storeLimitBytes: number;
   sequence: number;
   packs: { pack: number; residentBytes: number }[];
   owners: OwnerUse[];

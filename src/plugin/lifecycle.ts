@@ -109,5 +109,11 @@ function effectivePolicy({ policyFile, runtimeDir, stateDir }: StartOptions): Po
   const policy = loadPolicy(policyFile);
   if (runtimeDir !== undefined) policy.paths.runtimeDir = checkedRuntimeDir(runtimeDir);
   if (stateDir !== undefined) policy.paths.stateDir = resolve(stateDir);
+  for (const path of Object.values(policy.paths)) {
+    // Node 20 tries for ever to make a folder there.
+    const kernel = /^\/(proc|sys)(?=\/|$)/.exec(path)?.[0];
+    if (kernel === undefined) continue;
+    throw new AgentZipError('AZ_RUNTIME_DIR', { path, reason: `no folder can be made in ${kernel}` });
+  }
   return policy;
 }

@@ -78,6 +78,7 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.base, [[{}, pager.baseBytes]]),
     ...family(METRICS.pages, encodings),
     ...family(METRICS.foreign, [[{}, pager.foreignSlots]]),
+    ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
     ...family(METRICS.corrupt, [[{}, pager.corruptPages]]),
     ...family(METRICS.probeEvents, [[{}, probes.events]]),
     ...family(METRICS.probeDrops, [[{}, probes.dropped]]),

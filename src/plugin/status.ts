@@ -48,13 +48,12 @@ export function statusTable(status: Status): string {
     `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
     `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}`,
+    ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
     ...probes.warnings.map((warning) => `warning: ${warning}`),
     ...templates.map(
       ({ id, pages, distinctPages, residentBytes }) =>
         `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident`,
     ),
   ];
-  if (pager.corruptPages > 0)
-    lines.push(`ALARM: ${pager.corruptPages} stored pages did not match their hash`);
   return [...lines, '', ...sandboxTable(sandboxes), ''].join('\n');
 }

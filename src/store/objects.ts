@@ -67,6 +67,16 @@ export class Objects {
     this.tables.objectRefs[object]++;
   }
 
+  /** A staged object is kept as it is, in `domain`, and can be found and built on from now on. */
+  keepRaw(object: number, domain: number): void {
+    const { tables } = this;
+    this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
+    // Its domain first: a crash between the two leaves a staged page, which may be anything's.
+    tables.objectDomain[object] = domain;
+    tables.objectKind[object] = Kind.RAW;
+    this.admit(object);
+  }
+
   /** Takes one reference away; the last one frees the object, and its base's reference with it. */
   release(object: number): void {
     const { tables } = this;

@@ -145,10 +145,7 @@ export class Refiner {
       }
     }
     if (length > 0 && !this.restores(AT.best, length, base)) length = 0;
-    if (length === 0) {
-      this.put(entry, AT.page, PAGE);
-      return void this.name(entry, Kind.RAW, PAGE, 0);
-    }
+    if (length === 0) return void this.name(entry, Kind.RAW, PAGE, 0);
     this.put(entry, AT.best, length);
     this.name(entry, this.baseKind[base], length, this.baseName[base], AT.bases + base * PAGE);
   }

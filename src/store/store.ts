@@ -60,7 +60,10 @@ export class Store {
     this.hash = this.output + PAGE;
   }
 
-  /** Stores the page at `at`; false when the store is full, and the slot keeps what it had. */
+  /**
+   * Stores the page at `at`. False when the store is full: then the slot is empty, for what it had before belonged to
+   * whoever had the slot before. See `refuse`.
+   */
   write(slot: number, at: number): boolean {
     const { workspace, shared, fields } = this;
     workspace.kernels.xxh64(at, this.hash);
@@ -76,14 +79,17 @@ export class Store {
       fields.base = workspace.words[at / 4 + 1];
     }
     const object = fields.kind === Kind.SAME || this.place(at) ? this.create() : 0;
-    if (object === 0) {
-      shared.counters[Counter.REFUSED]++;
-      return false;
-    }
     this.assign(slot, object);
     this.tables.slotOwner[slot] = 0;
+    if (object === 0) return false;
     shared.counters[Counter.WRITES]++;
     return true;
+  }
+
+  /** The kernel is told that none of these slots was written, and keeps all their pages: they are empty from now on. */
+  refuse(first: number, count: number): void {
+    this.discard(first, count);
+    this.shared.counters[Counter.REFUSED] += count;
   }
 
   /** Brings the slot's page to `at`; zeros for a slot never written. False when the page is damaged. */
@@ -96,6 +102,7 @@ export class Store {
     }
     if (this.decoder.read(object, at)) return true;
     this.shared.counters[Counter.CORRUPT]++;
+    this.shared.counters[Counter.CORRUPT_SLOT] = slot;
     return false;
   }
 
@@ -198,6 +205,13 @@ export class Store {
       this.count(owner, kind, 0);
       return true;
     }
+    if (kind === Kind.RAW) {
+      // It is in the arena as it is already: a full store has no room for it twice.
+      this.objects.keepRaw(staged, domain);
+      this.offer(ring, entry, domain, staged);
+      this.count(owner, kind, PAGE);
+      return true;
+    }
     fields.kind = kind;
     fields.domain = domain;
     fields.length = words[entry + Result.LENGTH];
@@ -209,11 +223,14 @@ export class Store {
     const object = this.create();
     if (object === 0) return false;
     this.swapIn(slot, object);
-    if (canBeBase(kind)) {
-      this.shared.sketches.insert(words, entry + Result.SKETCH, domain, object, this.objects.bases);
-    }
+    if (canBeBase(kind)) this.offer(ring, entry, domain, object);
     this.count(owner, kind, fields.length);
     return true;
+  }
+
+  /** Lets an object be found as a base. */
+  private offer(ring: ResultRing, entry: number, domain: number, object: number): void {
+    this.shared.sketches.insert(ring.words, entry + Result.SKETCH, domain, object, this.objects.bases);
   }
 
   /** Is the object that the worker built on still the same page, in the same domain, and fit for it? */

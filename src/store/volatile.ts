@@ -30,7 +30,10 @@ export const Counter = {
   DISCARDS: 2,
   CORRUPT: 3,
   STAGED_BYTES: 4,
+  /** Pages of writes that found the store full. */
   REFUSED: 5,
+  /** Slot of the last page that did not match its hash. */
+  CORRUPT_SLOT: 6,
 } as const;
 const COUNTERS = 16;
 

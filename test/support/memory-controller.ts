@@ -11,7 +11,14 @@ import { AgentZipError } from '../../src/errors.js';
 
 export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => ({
   ...{ id, template: spec.template ?? null, tenant: spec.tenant ?? id, phase: 'idle', pids: spec.pids ?? [] },
-  ...{ ownedBytes: 4 << 20, swappedBytes: 40 << 20, storedBytes: 4 << 20, ratio: 10, windows: 2 },
+  ...{
+    ownedBytes: 4 << 20,
+    swappedBytes: 40 << 20,
+    storedPages: 10 << 10,
+    storedBytes: 4 << 20,
+    ratio: 10,
+    windows: 2,
+  },
   ...{ lastWindow: null, demandFaults: 3, prefetchedPages: 20, wastedPages: 1 },
 });
 
@@ -76,9 +83,10 @@ export class MemoryController implements ControllerApi {
       ...{ version: '0.0.0', uptimeMs: 1000, enabled: this.enabled, pid: process.pid },
       pager: {
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
-        ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, corruptPages: 0 },
+        ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, refusedWrites: 0, corruptPages: 0 },
         encodings: { same: 1, duplicate: 2, template: 3, delta: 4, zstd: 0, raw: 0, staged: 0 },
       },
+      alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],
       probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),

@@ -19,7 +19,18 @@ const ANSWERS: Script = {
   status: () => ({
     ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
     encodingBytes: NO_ENCODINGS,
-    ...{ reads: 0, writes: 0, discards: 0, corruptPages: 0, sequence: 1, packs: [], owners: [] },
+    ...{
+      reads: 0,
+      writes: 0,
+      discards: 0,
+      refusedWrites: 0,
+      corruptPages: 0,
+      lastCorrupt: null,
+      storeLimitBytes: 0,
+      sequence: 1,
+      packs: [],
+      owners: [],
+    },
   }),
 };
 

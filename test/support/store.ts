@@ -106,7 +106,7 @@ export class StoreBench {
 }
 
 /** Everything that must hold between two operations, recounted from the slots; returns what does not. */
-export function violations(bench: StoreBench): string[] {
+export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[] {
   const { tables, store } = bench;
   const found: string[] = [];
   const high = tables.superblock[Super.HIGH_OBJECT];

@@ -78,3 +78,11 @@ test('a page used more than once is put back for longer', () => {
   usage.endPhase([1], present);
   expect(phasesPutBack(usage)).toBe(4);
 });
+
+test('a page is hot for as many phases after its use as are asked for', () => {
+  const usage = new Usage(4);
+  usage.endPhase([1], present);
+  expect([usage.isHot(1, 0), usage.isHot(1, 1), usage.isHot(2, 1)]).toEqual([false, true, false]);
+  usage.endPhase([], present);
+  expect([usage.isHot(1, 1), usage.isHot(1, 2), usage.isHot(1, 16)]).toEqual([false, true, true]);
+});

@@ -5,6 +5,7 @@ import { pidfdOpen, type Range } from '../native/process.js';
 import { lookAt, type Look, type LookOptions } from '../memory/look.js';
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
+import { rangesOfPages } from '../memory/restore.js';
 import type { PagerClient } from '../pager/client.js';
 import { Usage, type Outcome, type PhaseCounts } from './usage.js';
 
@@ -84,6 +85,19 @@ export class Member {
     const outcome = (page: number): Outcome =>
       now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped';
     return this.usage.endPhase(out, outcome);
+  }
+
+  /** What is to go out: all it owns, but for pages seen used in the last `hotPhases` tool phases. */
+  goingOut(hotPhases: number): readonly Range[] {
+    const owned = this.look?.owned ?? [];
+    if (hotPhases === 0) return owned;
+    const cold: number[] = [];
+    for (const { address, length } of owned) {
+      for (let page = address / PAGE; page < (address + length) / PAGE; page++) {
+        if (!this.usage.isHot(page, hotPhases)) cold.push(page);
+      }
+    }
+    return rangesOfPages(cold);
   }
 
   /** These pages are about to go out; `sequence` is the pager's write sequence before that. */

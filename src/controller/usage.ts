@@ -115,6 +115,11 @@ export class Usage {
     return found;
   }
 
+  /** Was it seen used in one of the last `phases` tool phases? */
+  isHot(page: number, phases: number): boolean {
+    return (this.history.get(page) & ((1 << phases) - 1)) !== 0;
+  }
+
   /** The address space was replaced. */
   clear(): void {
     this.history.clear();

@@ -114,8 +114,9 @@ export class WindowRunner {
     return turns.pageOut(window.signal, async (turn) => {
       for (const member of [...sandbox.members.values()]) {
         if (!window.open) return;
-        member.leaving(member.look?.owned ?? [], sequence);
-        await pageOut(member.pidfd, member.look?.owned ?? [], {
+        const ranges = member.goingOut(policy.pageout.hotPhases);
+        member.leaving(ranges, sequence);
+        await pageOut(member.pidfd, ranges, {
           vectorBytes: policy.pageout.vectorKiB * 1024,
           cancelled: () => !window.open,
           turn,

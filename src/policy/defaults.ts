@@ -7,7 +7,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   paths: { runtimeDir: '/run/agentzip', stateDir: '/var/lib/agentzip' },
   pager: { frontEnd: 'fuse-loop', deviceMiB: 16384, storeMiB: 8192, stagingMiB: 1024, workers: 2 },
   encoding: { cutoff: 0.9, level: 3, delta: true, siblings: true, duplicates: true, candidates: 3 },
-  pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300 },
+  pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },
   prefetch: { enabled: true, phases: 2, maxMiB: 128 },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },

@@ -18,7 +18,7 @@ export interface Policy {
     duplicates: boolean;
     candidates: number;
   };
-  pageout: { vectorKiB: number; retries: number; minWindowMs: number };
+  pageout: { vectorKiB: number; retries: number; minWindowMs: number; hotPhases: number };
   prefetch: { enabled: boolean; phases: number; maxMiB: number };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {

@@ -37,7 +37,7 @@ export class Service {
   }
 
   /** With a 2 GiB device and a 512 MiB store unless `policy` says otherwise. */
-  static async start(policy: { pager?: Partial<Policy['pager']> } = {}): Promise<Service> {
+  static async start(policy: PartialPolicy = {}): Promise<Service> {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const pager = { deviceMiB: 2048, storeMiB: 512, stagingMiB: 256, ...policy.pager };
     const service = new Service(folder, { ...policy, pager, otel: { file: `${folder}/spans` } });

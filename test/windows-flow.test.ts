@@ -19,6 +19,26 @@ const send = (type: EventType, more: Partial<HostEvent> = {}): void =>
 const sandbox = () => bench.controller.getSandbox('one');
 const asked = (...requests: string[]) => until(() => bench.pager.asked.join() === requests.join());
 
+interface Span {
+  name: string;
+  spanId: string;
+  parentSpanId?: string;
+  startTimeUnixNano: string;
+  endTimeUnixNano: string;
+  attributes: { key: string; value: Record<string, unknown> }[];
+}
+
+/** What was exported; windows in their order. */
+function readSpans(): { windows: Span[]; childrenOf: (span: Span) => Span[] } {
+  const spans: Span[] = readFileSync(`${bench.folder}/spans`, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
+  const windows = spans.filter(({ name }) => name === 'agentzip.window');
+  windows.sort((a, b) => Number(BigInt(a.startTimeUnixNano) - BigInt(b.startTimeUnixNano)));
+  return { windows, childrenOf: (span) => spans.filter(({ parentSpanId }) => parentSpanId === span.spanId) };
+}
+
 test('a window opens with the request and closes with the first token', async () => {
   send('llm_request_sent');
   await asked('openWindow one');
@@ -106,6 +126,31 @@ test('draining ends windows before the pager is asked', async () => {
   expect(bench.pager.asked).toEqual(['openWindow one', 'closeWindow one', 'drain']);
 });
 
+test('a prefetch waits until the stream is about to end, and no longer than until a tool starts', async () => {
+  const turn = async (streamMs: number): Promise<void> => {
+    const before = bench.pager.asked.length;
+    send('llm_request_sent');
+    await until(() => bench.pager.asked.length > before);
+    send('llm_first_token');
+    await sleep(streamMs);
+    send('tool_start');
+  };
+  // The first four tell how long streams are; what they are then expected to last the sixth does not.
+  for (const streamMs of [900, 900, 900, 900, 900, 300]) await turn(streamMs);
+  await until(async () => (await sandbox()).lastWindow?.reason === 'first_token');
+  await bench.close();
+  const { windows, childrenOf } = readSpans();
+  const delays = windows.map((window) => {
+    const [prefetch] = childrenOf(window).filter(({ name }) => name === 'agentzip.prefetch');
+    return Number(BigInt(prefetch.startTimeUnixNano) - BigInt(window.endTimeUnixNano)) / 1e6;
+  });
+  for (const delay of delays.slice(0, 4)) expect(delay).toBeLessThan(200);
+  expect(delays[4]).toBeGreaterThan(400);
+  expect(delays[4]).toBeLessThan(890);
+  expect(delays[5]).toBeGreaterThan(200);
+  expect(delays[5]).toBeLessThan(550);
+});
+
 test('a window is a span with its steps as children', async () => {
   send('llm_request_sent', { expectedMs: 3000 });
   await asked('openWindow one');
@@ -113,14 +158,11 @@ test('a window is a span with its steps as children', async () => {
   send('llm_first_token');
   await until(async () => (await sandbox()).lastWindow !== null);
   await bench.close();
-  const spans = readFileSync(`${bench.folder}/spans`, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
-  const window = spans.find(({ name }) => name === 'agentzip.window');
-  const steps = spans.filter(({ parentSpanId }) => parentSpanId === window.spanId).map(({ name }) => name);
+  const { windows, childrenOf } = readSpans();
+  const [window] = windows;
+  const steps = childrenOf(window).map(({ name }) => name);
   expect(steps.sort()).toEqual(['agentzip.pageout', 'agentzip.prefetch', 'agentzip.refine']);
-  const attributes = Object.fromEntries(window.attributes.map(({ key, value }: never) => [key, value]));
+  const attributes = Object.fromEntries(window.attributes.map(({ key, value }) => [key, value]));
   expect(attributes['agentzip.window.end_reason']).toEqual({ stringValue: 'first_token' });
   expect(attributes['sandbox.id']).toEqual({ stringValue: 'one' });
 });

@@ -5,6 +5,7 @@ import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Registry } from './registry.js';
 import type { SlotOwners } from './slot-owners.js';
+import type { StreamTimes } from './stream-times.js';
 import type { Templates } from './templates.js';
 import type { Turns } from './turns.js';
 
@@ -17,6 +18,7 @@ export interface Context {
   readonly templates: Templates;
   readonly owners: SlotOwners;
   readonly turns: Turns;
+  readonly streams: StreamTimes;
   readonly telemetry: Telemetry;
   readonly metrics: Metrics;
   /** Takes what the probes have reported so far, before it is built on. */

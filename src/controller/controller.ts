@@ -27,6 +27,7 @@ import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
 import { alertsOf, readingOf, sandboxStatus } from './status.js';
+import { StreamTimes } from './stream-times.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
 import { WindowRunner } from './window-runner.js';
@@ -104,6 +105,7 @@ export class AgentController implements Controller {
         ...{ policy, pager, info, registry, templates, telemetry, metrics },
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
+        streams: new StreamTimes(),
         pollProbes: () => controller.following.poll(),
         lineageEnded: () => controller.following.knowsAllTracked(),
       },
@@ -172,6 +174,8 @@ export class AgentController implements Controller {
     }
     const { phase, opens, ends } = transition(event.type);
     sandbox.phase = phase;
+    const streamMs = sandbox.streamed(event.type);
+    if (streamMs !== null) this.context.streams.note(sandbox.domain, streamMs);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
     if (ends !== null && !sandbox.endWindow(ends) && !sandbox.prefetched) this.prefetchLate(sandbox);
     if (opens && sandbox.window?.open !== true && this.mayOpen(sandbox, event))
@@ -261,7 +265,10 @@ export class AgentController implements Controller {
 
   private prefetchLate(sandbox: Sandbox): void {
     // It is a bet on speed: when it fails, the pages come back on demand.
-    sandbox.work.run(() => this.restorer.prefetch(sandbox)).catch(() => {});
+    const prefetch = async (): Promise<void> => {
+      if (!sandbox.prefetched) await this.restorer.prefetch(sandbox);
+    };
+    sandbox.work.run(prefetch).catch(() => {});
   }
 
   private async bringBack(sandbox: Sandbox, reason: 'shutdown' | 'tool_start'): Promise<void> {

@@ -29,12 +29,14 @@ export class Restorer {
         isOut: (page: number) => member.isOut(page),
       };
     });
+    const from = performance.now();
     const bets = placeBets(processes, (policy.prefetch.maxMiB * MIB) / PAGE);
     const restored = await turns.restore(async () => {
       let pages = 0;
       for (const bet of bets) pages += await this.putBack(bet.process, bet.pages, signal);
       return pages;
     });
+    sandbox.lastPrefetchMs = performance.now() - from;
     sandbox.prefetchedPages += restored;
     return restored;
   }

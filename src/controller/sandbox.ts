@@ -1,6 +1,6 @@
 import type { Membership } from '../hosts/plain.js';
 import { isAlive } from '../memory/process.js';
-import type { HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
+import type { EventType, HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
 import type { PhaseCounts } from './usage.js';
@@ -28,6 +28,12 @@ export class Sandbox {
   private prefetching = new AbortController();
   /** The wait that is over has had its prefetch. */
   prefetched = true;
+  /** Time from the first token until the prefetch must begin; aborts when it begins early. */
+  private lull = new AbortController();
+  /** When the model began to stream, Unix ms; null when it does not. */
+  private streamingSince: number | null = null;
+  /** How long the last prefetch took, ms. */
+  lastPrefetchMs = 0;
   /** Between pre-pause and post-resume nothing is paged out. */
   paused = false;
   /** The pager holds its name, and maybe slots of it. */
@@ -56,17 +62,35 @@ export class Sandbox {
   openWindow(event: HostEvent): Window {
     this.prefetching.abort();
     this.prefetching = new AbortController();
+    this.lull.abort();
+    this.lull = new AbortController();
+    this.streamingSince = null;
     this.prefetched = false;
     this.windows++;
     this.window = new Window(event);
     return this.window;
   }
 
-  /** False when no window was open. */
+  /** False when no window was open; a prefetch that waits for its time then begins. */
   endWindow(reason: EndReason): boolean {
-    if (this.window === null || !this.window.open) return false;
+    if (this.window === null || !this.window.open) {
+      this.lull.abort();
+      return false;
+    }
     this.window.end(reason);
     return true;
+  }
+
+  /** Notes what an event says of the model's stream; returns how long it was when that is known now, ms. */
+  streamed(type: EventType): number | null {
+    const since = this.streamingSince;
+    this.streamingSince = type === 'llm_first_token' ? (since ?? Date.now()) : null;
+    return since === null || this.streamingSince !== null ? null : Date.now() - since;
+  }
+
+  /** Aborts when the prefetch must not wait any longer. */
+  get lullSignal(): AbortSignal {
+    return this.lull.signal;
   }
 
   /** Aborts when the next wait begins. */

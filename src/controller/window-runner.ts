@@ -18,6 +18,9 @@ import { pause, type Window } from './window.js';
 /** Time between claim passes while pages are still to be claimed, and the longest once none are. */
 const CLAIM_MS = 250;
 const CLAIM_IDLE_MS = 2_000;
+/** A prefetch begins so long, and so many times its last duration, before the stream is expected to end. */
+const LEAD_MS = 150;
+const LEAD_FACTOR = 2;
 /** An ended process has let go of its memory after this time. */
 const TEARDOWN_MS = 200;
 
@@ -230,6 +233,10 @@ export class WindowRunner {
 
   private async prefetchAfter(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<number> {
     if (window.reason !== 'first_token' && window.reason !== 'tool_start') return 0;
+    const lullMs = window.reason === 'first_token' ? this.lullMs(sandbox) : 0;
+    if (lullMs > 0) await pause(lullMs, sandbox.lullSignal);
+    // The model may have been asked again without a tool in between.
+    if (sandbox.window !== window) return 0;
     const child = span.child('prefetch');
     try {
       const pages = await this.restorer.prefetch(sandbox);
@@ -241,5 +248,12 @@ export class WindowRunner {
     } finally {
       child.end();
     }
+  }
+
+  /** How long the pages may stay out while the model streams: they are wanted when it ends. */
+  private lullMs(sandbox: Sandbox): number {
+    const { policy, streams } = this.context;
+    if (policy.prefetch.start === 'first_token') return 0;
+    return streams.atLeast(sandbox.domain) - LEAD_MS - LEAD_FACTOR * sandbox.lastPrefetchMs;
   }
 }

@@ -8,7 +8,7 @@ import { PAGE } from '../../src/native/libc.js';
 import { PagerClient } from '../../src/pager/client.js';
 import type { PagerStatus } from '../../src/pager/protocol.js';
 import { AgentZipClient, type EventType, type SandboxStatus } from '../../src/plugin/client.js';
-import type { PartialPolicy, Policy } from '../../src/policy/policy.js';
+import type { PartialPolicy } from '../../src/policy/policy.js';
 import { agentzip, COMMAND, type Outcome } from './command.js';
 
 const READY = 'agentzip: ready';

@@ -114,30 +114,52 @@ async function claimMember(
   }
 }
 
-/**
- * Tells the pager whose the slots of a sandbox are. Returns how many pages are still to be claimed, because they went
- * out or were written again meanwhile; -1 when the sandbox has no process left. Stops early on the signal.
- */
-export async function claimPass(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
-  const { info, pager } = context;
-  const options = { flags: false, swapType: info.swapType };
-  const first = new Map<Member, Look>();
+export type Looks = ReadonlyMap<Member, Look>;
+
+/** The first look of the claim rule at each living process of a sandbox. */
+export function lookFirst({ info }: Context, sandbox: Sandbox): Looks {
+  const looks = new Map<Member, Look>();
   for (const member of sandbox.members.values()) {
-    const look = member.refresh(options);
-    if (look !== null) first.set(member, look);
+    const look = member.refresh({ flags: false, swapType: info.swapType });
+    if (look !== null) looks.set(member, look);
   }
-  if (first.size === 0) return -1;
-  const pending = (): number =>
-    [...first.keys()].reduce(
-      (sum, member) => sum + (member.look === null ? 0 : unclaimed(member.look.slots, member.claimed)),
-      0,
-    );
-  if (pending() === 0 || !(await settled(info.device, signal))) return pending();
-  const { sequence } = await pager.request('sequence', {});
+  return looks;
+}
+
+const pending = (looks: Looks): number =>
+  [...looks.keys()].reduce(
+    (sum, member) => sum + (member.look === null ? 0 : unclaimed(member.look.slots, member.claimed)),
+    0,
+  );
+
+/**
+ * Claims what both `first` and a second look show; the device has settled in between. Returns how many pages are still
+ * to be claimed, because they went out or were written again meanwhile. Stops early on the signal.
+ */
+export async function claimSettled(
+  context: Context,
+  sandbox: Sandbox,
+  first: Looks,
+  signal: AbortSignal,
+): Promise<number> {
+  const { sequence } = await context.pager.request('sequence', {});
+  const options = { flags: false, swapType: context.info.swapType };
   for (const [member, look] of first) {
     if (signal.aborted) break;
     const second = member.refresh(options);
     if (second !== null) await claimMember(context, sandbox, member, { first: look, second }, sequence);
   }
-  return pending();
+  return pending(first);
+}
+
+/**
+ * Tells the pager whose the slots of a sandbox are, once the device has settled. Returns what is left as
+ * {@link claimSettled} does; -1 when the sandbox has no process left.
+ */
+export async function claimPass(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
+  const first = lookFirst(context, sandbox);
+  if (first.size === 0) return -1;
+  const left = pending(first);
+  if (left === 0 || !(await settled(context.info.device, signal))) return left;
+  return claimSettled(context, sandbox, first, signal);
 }

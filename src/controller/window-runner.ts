@@ -8,7 +8,7 @@ import { ATTRIBUTES } from '../otel/names.js';
 import { sizeAttributes, WindowSpan } from '../otel/window.js';
 import type { RefineResult } from '../pager/protocol.js';
 import type { HostEvent, WindowSummary } from './api.js';
-import { claimPass } from './claims.js';
+import { claimPass, claimSettled, lookFirst, type Looks } from './claims.js';
 import type { Context } from './context.js';
 import type { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
@@ -64,7 +64,6 @@ export class WindowRunner {
         await this.context.pager.request('openWindow', { owner: sandbox.id });
         progress.opened = true;
         progress.pagedOut = await this.pageOutAll(sandbox, window, span);
-        await this.release(sandbox, window);
         await this.claimWhileOpen(sandbox, window);
       }
     } catch (error) {
@@ -91,13 +90,19 @@ export class WindowRunner {
     const child = span.child('pageout');
     const before = this.totals(sandbox);
     let after = before;
-    for (let pass = 0; pass <= this.context.policy.pageout.retries && window.open; pass++) {
-      const kept = after.owned;
-      await this.pageOutOnce(sandbox, window);
-      this.lookAgain(sandbox);
-      after = this.totals(sandbox);
-      if (after.owned === 0 || after.owned >= kept) break;
-    }
+    let looks: Looks = new Map();
+    await this.context.turns.pageOut(window.signal, async (turn) => {
+      for (let pass = 0; pass <= this.context.policy.pageout.retries && window.open; pass++) {
+        const kept = after.owned;
+        await this.pageOutOnce(sandbox, window, turn);
+        looks = lookFirst(this.context, sandbox);
+        after = this.totals(sandbox);
+        if (after.owned === 0 || after.owned >= kept) break;
+      }
+      // Still in its turn: while others do not write, the device soon has no write in flight.
+      window.settled = after.out === 0 || (await this.settle(sandbox, window, turn, looks));
+    });
+    after = this.totals(sandbox);
     const pages = Math.max(0, after.out - before.out);
     child.setAttributes({
       [ATTRIBUTES.pages]: pages,
@@ -111,45 +116,49 @@ export class WindowRunner {
     return pages;
   }
 
-  private async pageOutOnce(sandbox: Sandbox, window: Window): Promise<void> {
-    const { turns, policy, pager } = this.context;
+  private async pageOutOnce(sandbox: Sandbox, window: Window, turn: () => Promise<void>): Promise<void> {
+    const { policy, pager } = this.context;
     const { sequence } = await pager.request('sequence', {});
-    return turns.pageOut(window.signal, async (turn) => {
-      for (const member of [...sandbox.members.values()]) {
-        if (!window.open) return;
-        const ranges = member.goingOut(policy.pageout.hotPhases);
-        member.leaving(ranges, sequence);
-        await pageOut(member.pidfd, ranges, {
-          vectorBytes: policy.pageout.vectorKiB * 1024,
-          cancelled: () => !window.open,
-          turn,
-        });
-      }
-    });
+    for (const member of [...sandbox.members.values()]) {
+      if (!window.open) return;
+      const ranges = member.goingOut(policy.pageout.hotPhases);
+      member.leaving(ranges, sequence);
+      await pageOut(member.pidfd, ranges, {
+        vectorBytes: policy.pageout.vectorKiB * 1024,
+        cancelled: () => !window.open,
+        turn,
+      });
+    }
   }
 
-  /** Frees the memory of what went out, once it is written. */
-  private async release(sandbox: Sandbox, window: Window): Promise<void> {
-    const { info, turns, policy, pager } = this.context;
-    if (!window.open || this.totals(sandbox).out === 0) return;
-    if (!(await settled(info.device, window.signal))) return;
-    await turns.pageOut(window.signal, async (turn) => {
-      for (const member of [...sandbox.members.values()]) {
-        const pages = await member.cachedPages(pager);
-        const released = await releaseCached(member, rangesOfPages(pages), {
-          vectorBytes: policy.pageout.vectorKiB * 1024,
-          cancelled: () => !window.open,
-          turn,
-        });
-        member.released(pages.slice(0, released));
-      }
-    });
-    this.lookAgain(sandbox);
+  /**
+   * Once what went out is written: claims it, and frees its memory. In this order, for some pages go to another slot
+   * when they are freed: what they leave behind is then a duplicate, and not 4 KiB that nobody claims. False when the
+   * device never was idle.
+   */
+  private async settle(
+    sandbox: Sandbox,
+    window: Window,
+    turn: () => Promise<void>,
+    first: Looks,
+  ): Promise<boolean> {
+    if (!(await settled(this.context.info.device, window.signal))) return false;
+    await claimSettled(this.context, sandbox, first, window.signal);
+    if (window.open) await this.release(sandbox, window, turn);
+    return true;
   }
 
-  private lookAgain(sandbox: Sandbox): void {
-    const options = { flags: false, swapType: this.context.info.swapType };
-    for (const member of sandbox.members.values()) member.refresh(options);
+  private async release(sandbox: Sandbox, window: Window, turn: () => Promise<void>): Promise<void> {
+    const { policy, pager } = this.context;
+    for (const member of [...sandbox.members.values()]) {
+      const pages = await member.cachedPages(pager);
+      const released = await releaseCached(member, rangesOfPages(pages), {
+        vectorBytes: policy.pageout.vectorKiB * 1024,
+        cancelled: () => !window.open,
+        turn,
+      });
+      member.released(pages.slice(0, released));
+    }
   }
 
   private totals(sandbox: Sandbox): { owned: number; out: number } {
@@ -167,6 +176,11 @@ export class WindowRunner {
     let wait = CLAIM_MS;
     let before = -1;
     while (window.open) {
+      if (!window.settled) {
+        await this.context.turns.pageOut(window.signal, async (turn) => {
+          window.settled = await this.settle(sandbox, window, turn, lookFirst(this.context, sandbox));
+        });
+      }
       // Nothing left twice in a row: pages that others send out later wait for the next window.
       const done = before === 0 && wait > CLAIM_MS;
       const left = done ? 0 : await claimPass(this.context, sandbox, window.signal);

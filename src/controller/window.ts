@@ -11,6 +11,8 @@ export class Window {
   private readonly timer: NodeJS.Timeout;
   private endedAt: number | null = null;
   reason: EndReason | null = null;
+  /** What went out in it is written, and its memory freed. */
+  settled = false;
 
   constructor(readonly event: HostEvent) {
     this.timer = setTimeout(() => this.end('budget'), MAX_WINDOW_MS);

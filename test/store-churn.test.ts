@@ -32,7 +32,7 @@ test('after much churn, and little left, most memory is back with the kernel and
   }
   for (let round = 0; round < 60; round++) {
     bench.store.objects.compact(4000);
-    bench.store.arena.trim(64);
+    bench.store.arena.trim(8, 64);
   }
   const left = memoryBytes(bench.fd) - start;
   expect(full - start).toBeGreaterThan(20 << 20);

@@ -73,7 +73,7 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       if (random.below(10) === 0) bench.store.forget(owners[random.below(owners.length)], false);
     } else if (dice < 89) {
       bench.store.objects.compact(200);
-      bench.store.arena.trim(8);
+      bench.store.arena.trim(1 + random.below(4), 8);
     } else if (dice < 99) {
       verify(slot);
     } else if (random.below(4) === 0) {

@@ -1,4 +1,4 @@
-import type { EncodingCounts } from '../pager/protocol.js';
+import type { EncodingCounts, StoreMemory } from '../pager/protocol.js';
 
 /** What the plugin (and through it every host) may ask of the controller. Bytes are bytes, times are milliseconds. */
 
@@ -106,6 +106,7 @@ export interface Status {
     device: string;
     /** Bytes of the store: arena, tables and indexes resident in memory. */
     poolBytes: number;
+    store: StoreMemory;
     baseBytes: number;
     usedSlots: number;
     foreignSlots: number;

@@ -209,6 +209,7 @@ export class AgentController implements Controller {
         pid: info.pid,
         device: info.device,
         poolBytes: pager.poolBytes,
+        store: pager.store,
         baseBytes: pager.baseBytes,
         usedSlots: pager.usedSlots,
         foreignSlots: pager.foreignSlots,

@@ -1,9 +1,10 @@
 import { Kind } from '../codec/kinds.js';
 import { blockBytes } from '../store/arena.js';
-import { MAX_OWNERS, OWNER_MASK, Super } from '../store/layout.js';
+import { residentBytes } from '../native/memory.js';
+import { layout, MAX_OWNERS, OWNER_MASK, Super, type Section } from '../store/layout.js';
 import type { Tables } from '../store/tables.js';
-import { OWNER_STATS, OwnerStat } from '../store/volatile.js';
-import type { EncodingCounts, OwnerUse } from './protocol.js';
+import { OWNER_STATS, OwnerStat, type Volatile } from '../store/volatile.js';
+import type { EncodingCounts, OwnerUse, StoreMemory } from './protocol.js';
 
 const noCounts = (): EncodingCounts => ({
   same: 0,
@@ -69,6 +70,49 @@ export function countStore(tables: Tables): StoreUse {
     storedBytes: Math.round(bytes[id]),
   }));
   return { usedSlots, foreignSlots: slots[0], encodings, encodingBytes, owners };
+}
+
+/** Entries of a section that were ever used: what lies behind them is a hole. Null: all of the section counts. */
+function entriesOf(
+  section: Section,
+  { superblock, slots, objects }: Tables,
+): [used: number, of: number] | null {
+  if (section.startsWith('slot')) return [superblock[Super.HIGH_SLOT], slots];
+  if (section.startsWith('object')) return [superblock[Super.HIGH_OBJECT], objects];
+  return null;
+}
+
+/** `files`: bytes of memory that the store's and the index's memory files take. */
+export function storeMemory(
+  tables: Tables,
+  { hashes, sketches }: Volatile,
+  files: { store: number; index: number },
+): StoreMemory {
+  const { superblock, slotObject, objectKind, objectLength, mapping } = tables;
+  const memory = {
+    ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
+    indexHeldBytes: files.index,
+    indexUsedBytes: hashes.used().byteLength + sketches.used().byteLength,
+  };
+  let [slots, objects] = [0, 0];
+  for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) if (slotObject[slot] !== 0) slots++;
+  for (let object = 1; object < superblock[Super.HIGH_OBJECT]; object++) {
+    const kind = objectKind[object];
+    if (kind === Kind.FREE) continue;
+    objects++;
+    if (kind !== Kind.SAME && kind !== Kind.TEMPLATE)
+      memory.arenaUsedBytes += blockBytes(objectLength[object]);
+  }
+  for (const [name, [offset, bytes]] of Object.entries(layout(mapping.geometry).sections)) {
+    if (name === 'arena') continue;
+    const entries = entriesOf(name as Section, tables);
+    const width = entries === null ? 0 : bytes / entries[1];
+    const reached = entries === null ? bytes : Math.ceil(entries[0] * width);
+    memory.tableHeldBytes += residentBytes(mapping.address + offset, reached);
+    memory.tableUsedBytes += width * (name.startsWith('slot') ? slots : objects);
+  }
+  memory.arenaHeldBytes = Math.max(0, files.store - memory.tableHeldBytes);
+  return memory;
 }
 
 /** What refinement made of an owner's pages since its window opened. */

@@ -134,6 +134,7 @@ function statusOf(engine: Engine): PagerStatus {
   return {
     ...countStore(tables),
     poolBytes: engine.poolBytes,
+    store: engine.storeMemory(),
     baseBytes: packs.reduce((sum, { residentBytes }) => sum + residentBytes, 0),
     reads: shared.counters[Counter.READS],
     writes: shared.counters[Counter.WRITES],

@@ -7,8 +7,10 @@ import { SEGMENT } from '../store/layout.js';
 import { mapPack, unmapPack, type PackMapping } from '../store/packs.js';
 import { formatStore, Tables } from '../store/tables.js';
 import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
+import { storeMemory } from './accounting.js';
 import { Attention } from './attention.js';
 import type { PagerOptions } from './options.js';
+import type { StoreMemory } from './protocol.js';
 import { RefineQueue } from './refine-queue.js';
 import type {
   DataLoopInput,
@@ -77,6 +79,13 @@ export class Engine {
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
   get poolBytes(): number {
     return memoryBytes(this.storeFd) + memoryBytes(this.volatileFd);
+  }
+
+  storeMemory(): StoreMemory {
+    return storeMemory(this.tables, this.shared, {
+      store: memoryBytes(this.storeFd),
+      index: memoryBytes(this.volatileFd),
+    });
   }
 
   request(request: Request): Promise<DataLoopReply> {

@@ -78,9 +78,23 @@ export interface OwnerUse {
   storedBytes: number;
 }
 
+/** Where the store's memory goes; `held` bytes are resident, the others are in use. */
+export interface StoreMemory {
+  /** Segments of page data, and the blocks in them that hold an object. */
+  arenaHeldBytes: number;
+  arenaUsedBytes: number;
+  /** Columns of slots and objects, names, superblock: resident pages, and the entries in use. */
+  tableHeldBytes: number;
+  tableUsedBytes: number;
+  /** Hash and sketch index with rings and counters, and the two indexes at the size they have grown to. */
+  indexHeldBytes: number;
+  indexUsedBytes: number;
+}
+
 export interface PagerStatus {
   poolBytes: number;
   baseBytes: number;
+  store: StoreMemory;
   usedSlots: number;
   /** Slots in use that no sandbox has claimed. */
   foreignSlots: number;

@@ -4,6 +4,10 @@ import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op } from '../../src/pager/protocol.js';
 
 const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
+const NO_MEMORY = {
+  ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
+  ...{ indexHeldBytes: 0, indexUsedBytes: 0 },
+};
 
 /** Answers as `{ok}` or `{error}`, by request. */
 const ANSWERS: Partial<Record<Op, object>> = {
@@ -11,6 +15,7 @@ const ANSWERS: Partial<Record<Op, object>> = {
   status: {
     ok: {
       ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
+      store: NO_MEMORY,
       ...{
         reads: 0,
         writes: 0,

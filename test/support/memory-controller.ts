@@ -84,6 +84,10 @@ export class MemoryController implements ControllerApi {
       pager: {
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
         ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, refusedWrites: 0, corruptPages: 0 },
+        store: {
+          ...{ arenaHeldBytes: 6, arenaUsedBytes: 5, tableHeldBytes: 4, tableUsedBytes: 3 },
+          ...{ indexHeldBytes: 2, indexUsedBytes: 1 },
+        },
         encodings: { same: 1, duplicate: 2, template: 3, delta: 4, zstd: 0, raw: 0, staged: 0 },
       },
       alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],

@@ -6,6 +6,10 @@ import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op, Requests } from '../../src/pager/protocol.js';
 
 const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
+const NO_MEMORY = {
+  ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
+  ...{ indexHeldBytes: 0, indexUsedBytes: 0 },
+};
 
 type Script = { [O in Op]?: (request: Requests[O]['request'], tail: Uint8Array) => Requests[O]['reply'] };
 
@@ -17,7 +21,14 @@ const ANSWERS: Script = {
   claim: () => ({ accepted: 0, stale: 0 }),
   closeWindow: () => ({ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0, encodings: NO_ENCODINGS }),
   status: () => ({
-    ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
+    ...{
+      poolBytes: 0,
+      baseBytes: 0,
+      usedSlots: 0,
+      foreignSlots: 0,
+      encodings: NO_ENCODINGS,
+      store: NO_MEMORY,
+    },
     encodingBytes: NO_ENCODINGS,
     ...{
       reads: 0,

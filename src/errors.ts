@@ -117,6 +117,10 @@ export const ERRORS = {
     'results differ from the run without AgentZip: {what}',
     'this is a bug: please report it with the seed {seed}',
   ],
+  AZ_DUMP_INVALID: [
+    'page dump {path} can not be used: {reason}, at byte {offset}',
+    'capture it again: agentzip bench --capture DIR',
+  ],
   AZ_HOST_NOT_CLEAN: ['left behind on this host: {what}', '{remedy}'],
   AZ_INTERRUPTED: ['stopped by {by}', 'nothing is left behind: run it again when you like'],
 } as const satisfies Record<string, readonly [message: string, remedy: string]>;

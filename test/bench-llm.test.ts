@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { askModel, LlmServer } from '../src/bench/llm.js';
-import { planTrajectories } from '../src/bench/trajectory.js';
+import { planTrajectories } from '../src/bench/workloads/demo.js';
 
 const trajectories = planTrajectories({ sandboxes: 2, turns: 2, seed: 5, timeScale: 0.1 });
 const [first] = trajectories;

@@ -5,8 +5,9 @@ import { table } from '../src/bench/live.js';
 import type { RunRecord, Sample } from '../src/bench/record.js';
 import { report } from '../src/bench/report.js';
 import { quantile, timeAverage } from '../src/bench/stats.js';
-import { summarize } from '../src/bench/summary.js';
+import { summarize, type Task } from '../src/bench/summary.js';
 import { RunView } from '../src/bench/view.js';
+import { planDemo } from '../src/bench/workloads/demo.js';
 
 const MIB = 2 ** 20;
 const schema = JSON.parse(readFileSync(new URL('../src/bench/bench.schema.json', import.meta.url), 'utf8'));
@@ -18,16 +19,20 @@ const sample = (at: number, owned: number, pool = 0, base = 0, overhead = 0, swa
 
 const run = (system: RunRecord['system'], wallMs: number, samples: Sample[], waitEnd: number): RunRecord => ({
   ...{ system, from: 0, to: wallMs, samples, accounts: [], served: [], fullest: null },
+  ...{ cpu: { tools: 1, controller: 2, pager: 3, kernel: 4 }, busyShare: 0.5, notes: [], disturbances: [] },
   waits: [{ sandbox: 'sandbox-1', turn: 0, waitedMs: 10, owned: waitEnd * MIB, pool: MIB }],
   calls: [{ sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: wallMs / 10, result: '{}' }],
 });
 
 const none = run('none', 1000, [sample(0, 100), sample(500, 300)], 299);
 const zip = run('agentzip', 1100, [sample(0, 20, 5, 5, 10), sample(550, 20, 5, 15, 30, 10)], 29);
-const workload = { name: 'demo', sandboxes: 1, turns: 1, seed: 1 };
+const task: Task = {
+  ...{ workload: 'demo', sandboxes: 1, turns: 1, seed: 1, timeScale: 1, command: 'agentzip demo' },
+  ...{ plan: planDemo({ sandboxes: 1, turns: 1, seed: 1 }), deviations: [], disturbances: [] },
+};
 
 describe('the results', () => {
-  const result = summarize(workload, [none, zip]);
+  const result = summarize(task, [none, zip]);
   const agentzip = result.systems[1];
 
   it('follow the definitions', () => {
@@ -43,7 +48,7 @@ describe('the results', () => {
 
   it('compare runs pair by pair and give their spread', () => {
     const slower = run('agentzip', 2000, zip.samples, 59);
-    const { slowdownWall, runs } = summarize(workload, [none, zip, none, slower]).systems[1];
+    const { slowdownWall, runs } = summarize(task, [none, zip, none, slower]).systems[1];
     expect(runs).toBe(2);
     expect([slowdownWall.min, slowdownWall.max]).toEqual([1.1, 2]);
     expect(slowdownWall.median).toBeCloseTo(1.55);
@@ -68,7 +73,13 @@ describe('the results', () => {
 
 describe('the live table', () => {
   it('fits 80 columns', () => {
-    const view = new RunView('With AgentZip (run 10 of 20)', ['sandbox-1', 'sandbox-64'], 50);
+    const view = new RunView(
+      'With AgentZip (run 10 of 20)',
+      new Map([
+        ['sandbox-1', 50],
+        ['sandbox-64', 50],
+      ]),
+    );
     view.activity('sandbox-64', 49, 'tool', 'documents');
     const lines = table(view, 24);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
@@ -78,8 +89,8 @@ describe('the live table', () => {
 
 describe('a live table of many sandboxes', () => {
   it('is no higher than the screen', () => {
-    const ids = Array.from({ length: 64 }, (_, i) => `sandbox-${i + 1}`);
-    const lines = table(new RunView('With AgentZip', ids, 6), 22);
+    const turns = new Map(Array.from({ length: 64 }, (_, i) => [`sandbox-${i + 1}`, 6]));
+    const lines = table(new RunView('With AgentZip', turns), 22);
     expect(lines).toHaveLength(22);
     expect(lines.join('\n')).toContain('and 46 more');
   });

@@ -47,7 +47,7 @@ describe('the results of two runs', () => {
     }
     expect(corrupted).toBeGreaterThan(0);
     expect(leftCgroups()).toEqual([]);
-  }, 30_000);
+  }, 90_000);
 
   it('are compared call by call, in the order of each sandbox', () => {
     const call = (sandbox: string, turn: number, result: string) => ({
@@ -59,6 +59,7 @@ describe('the results of two runs', () => {
     });
     const run = (calls: RunRecord['calls']): RunRecord => ({
       ...{ system: 'none', from: 0, to: 1, samples: [], waits: [], accounts: [], served: [], fullest: null },
+      ...{ cpu: { tools: 0, controller: 0, pager: 0, kernel: 0 }, busyShare: 0, notes: [], disturbances: [] },
       calls,
     });
     const one = run([call('sandbox-1', 0, 'a'), call('sandbox-2', 0, 'b')]);

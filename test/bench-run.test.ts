@@ -13,7 +13,7 @@ const options = {
 describe('a run without AgentZip', () => {
   it('gives identical results twice and leaves nothing behind', async () => {
     const folders = (): string[] =>
-      readdirSync('/var/tmp').filter((name) => name.startsWith('agentzip-demo-'));
+      readdirSync('/var/tmp').filter((name) => name.startsWith(`agentzip-demo-${process.pid}-`));
     const before = folders();
     const lines: string[] = [];
     const screen = { write: (text: string) => lines.push(text) };
@@ -27,8 +27,8 @@ describe('a run without AgentZip', () => {
     expect(none.toolMs.p50).toBeGreaterThan(0);
     expect(folders()).toEqual(before);
     expect(leftCgroups()).toEqual([]);
-    expect(leftOnHost('/var/tmp/agentzip-demo-', [])).toEqual([]);
-  }, 30_000);
+    expect(leftOnHost(`/var/tmp/agentzip-demo-${process.pid}-`)).toEqual([]);
+  }, 90_000);
 
   it('ends in order when it is stopped in the middle', async () => {
     const controller = new AbortController();
@@ -42,14 +42,14 @@ describe('a run without AgentZip', () => {
       try {
         return (
           /^\d+$/.test(pid) &&
-          readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`template.py\0${process.pid}\0`)
+          readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`template.py\0tools\0${process.pid}\0`)
         );
       } catch {
         return false;
       }
     });
     expect(templates).toEqual([]);
-  }, 30_000);
+  }, 90_000);
 
   it('names the tool that failed', async () => {
     const screen = { write: () => undefined };
@@ -59,7 +59,7 @@ describe('a run without AgentZip', () => {
       message: expect.stringContaining('load in sandbox-'),
     });
     expect(leftCgroups()).toEqual([]);
-  }, 30_000);
+  }, 90_000);
 
   it('refuses a fan-out that does not fit into memory', async () => {
     const screen = { write: () => undefined };

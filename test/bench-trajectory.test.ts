@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { planTrajectories } from '../src/bench/trajectory.js';
+import { planTrajectories } from '../src/bench/workloads/demo.js';
 
 const plan = (options: Partial<Parameters<typeof planTrajectories>[0]> = {}) =>
   planTrajectories({ sandboxes: 8, turns: 6, seed: 1, ...options });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { benchCommand } from '../src/cli/bench.js';
 import { demoCommand } from '../src/cli/demo.js';
 
 const parse = (...args: string[]): Promise<unknown> =>
@@ -18,6 +19,25 @@ describe('agentzip demo refuses', () => {
       code: 'AZ_USAGE',
       message: expect.stringMatching(new RegExp(`^${option} .*whole number from`)),
       remedy: 'see agentzip demo --help',
+    });
+  });
+});
+
+describe('agentzip bench refuses', () => {
+  it.each([
+    ['--runs', '0'],
+    ['--sandboxes', '257'],
+    ['--turns', '-3'],
+    ['--seed', '1e3'],
+    ['--time-scale', '0'],
+    ['--time-scale', '1,5'],
+    ['--time-scale', '11'],
+  ])('%s %s', async (option, value) => {
+    const parsed = benchCommand().exitOverride().parseAsync([option, value], { from: 'user' });
+    await expect(parsed).rejects.toMatchObject({
+      code: 'AZ_USAGE',
+      message: expect.stringMatching(new RegExp(`^${option} .*number from`)),
+      remedy: 'see agentzip bench --help',
     });
   });
 });

@@ -3,8 +3,8 @@ import { askModel } from './llm.js';
 import { Random } from './random.js';
 import type { CallRecord } from './record.js';
 import type { HostEvent } from './system.js';
-import type { Sandbox } from './template.js';
-import type { ToolCall, Trajectory } from './trajectory.js';
+import type { Sandbox } from './sandbox.js';
+import type { ToolCall, Trajectory } from './workload.js';
 
 export type Activity = 'starting' | 'waiting' | 'streaming' | 'tool' | 'done';
 
@@ -12,7 +12,7 @@ export type Activity = 'starting' | 'waiting' | 'streaming' | 'tool' | 'done';
 export interface AgentPort {
   event(event: HostEvent): Promise<void>;
   /** The first token is here, and nobody else knows yet. */
-  waitEnded(turn: number, waitedMs: number): void;
+  waitEnded(turn: number, waitedMs: number): Promise<void>;
   called(call: CallRecord): void;
   activity(turn: number, activity: Activity, tool?: string): void;
 }
@@ -43,7 +43,7 @@ export async function runAgent(
     await port.event({ type: 'llm_request_sent', at: sentAt, traceparent });
     const onFirstToken = async (): Promise<void> => {
       const at = Date.now();
-      port.waitEnded(turn, at - sentAt);
+      await port.waitEnded(turn, at - sentAt);
       port.activity(turn, 'streaming');
       await port.event({ type: 'llm_first_token', at, traceparent });
     };

@@ -1,21 +1,25 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { swapAreas } from '../memory/swap.js';
 import { leftCgroups } from './cgroups.js';
+import { leftAccounting } from './sandbox-cpu.js';
+import { leftChanges } from './systems/host-changes.js';
 
 /**
- * What a demo whose files were below `folder` left on this host: swap and loop devices, mounts, cgroups, processes.
- * `devices` are block devices it is known to have used. Empty when the host is clean.
+ * What a demo whose files were below `folder` left on this host: swap and loop devices, mounts, cgroups, processes, and
+ * what systems under test changed, zram devices and knobs among it.
+ * What a system knows of by itself is in its `left`. Empty when the host is clean.
  */
-export function leftOnHost(folder: string, devices: readonly string[]): string[] {
+export function leftOnHost(folder: string): string[] {
   const loops = loopDevices().filter(({ file }) => file.startsWith(folder));
-  const ours = new Set([...devices, ...loops.map(({ device }) => device)]);
+  const ours = new Set(loops.map(({ device }) => device));
   return [
     ...swapAreas()
       .filter(({ path }) => ours.has(path) || path.startsWith(folder))
       .map(({ path }) => `swap ${path}`),
     ...loops.map(({ device }) => `loop device ${device}`),
     ...mountsBelow(folder).map((path) => `mount ${path}`),
-    ...leftCgroups().map((path) => `cgroup ${path}`),
+    ...[...leftCgroups(), ...leftAccounting()].map((path) => `cgroup ${path}`),
+    ...leftChanges(),
     ...processesNaming(folder).map((pid) => `process ${pid}`),
   ];
 }
@@ -37,7 +41,7 @@ export function mountsBelow(folder: string): string[] {
 }
 
 /** Processes with the folder in their arguments or environment: AgentZip, its pager, the template, its sandboxes. */
-function processesNaming(folder: string): number[] {
+export function processesNaming(folder: string): number[] {
   return readdirSync('/proc')
     .map(Number)
     .filter((pid) => pid > 0 && pid !== process.pid)

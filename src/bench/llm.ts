@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ToolCall, Trajectory, Turn } from './trajectory.js';
+import type { ToolCall, Trajectory, Turn } from './workload.js';
 
 const TOKEN_INTERVAL_MS = 50;
 const WORDS =

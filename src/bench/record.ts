@@ -32,6 +32,14 @@ export interface CallRecord {
   result: string;
 }
 
+/** Processor seconds: sandboxes, the system's two processes, kernel threads. */
+export interface CpuSeconds {
+  tools: number;
+  controller: number;
+  pager: number;
+  kernel: number;
+}
+
 /** What one run of one system left behind for the report. */
 export interface RunRecord {
   system: SystemName;
@@ -48,6 +56,13 @@ export interface RunRecord {
   accounts: SandboxStatus[];
   /** The system's status when most pages were out. */
   fullest: Status | null;
+  cpu: CpuSeconds;
+  /** Share of the machine's processor time in use, 0 to 1. */
+  busyShare: number;
+  /** What else ran on the machine, in words. */
+  disturbances: string[];
+  /** What the system could not do here. */
+  notes: string[];
 }
 
 /**

@@ -1,5 +1,5 @@
+import type { BenchResult, SystemResult } from './result.js';
 import type { Spread } from './stats.js';
-import type { BenchResult, SystemResult } from './summary.js';
 
 const MIB = 2 ** 20;
 const LABEL = 39;

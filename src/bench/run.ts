@@ -1,24 +1,45 @@
+import { setMaxListeners } from 'node:events';
 import { explain } from '../errors.js';
 import { type AgentPort, runAgent } from './agent.js';
-import { SandboxCgroups } from './cgroups.js';
+import { pidsOf, SandboxCgroups } from './cgroups.js';
 import { Cleanup } from './cleanup.js';
 import { LlmServer } from './llm.js';
 import type { RunRecord } from './record.js';
+import { RunMeter } from './run-meter.js';
 import { Sampler } from './sampler.js';
-import type { System } from './system.js';
-import { type Sandbox, Template } from './template.js';
-import type { Trajectory } from './trajectory.js';
+import { SandboxCpu } from './sandbox-cpu.js';
+import { Reception, type Sandbox } from './sandbox.js';
+import { labelOf, type System } from './system.js';
+import { undoStale } from './systems/host-changes.js';
+import { Template } from './template.js';
 import type { RunView } from './view.js';
+import type { Plan, Trajectory } from './workload.js';
 
-const TEMPLATE_ID = 'python';
+/** A sandbox whose wait has ended. */
+export interface WaitingSandbox {
+  id: string;
+  template: string;
+  tenant: string;
+  pids(): number[];
+}
+
+/** Looks into a fan-out at instants at which nothing of it runs; the fan-out waits for it. */
+export interface Onlooker {
+  /** The template is warmed and known to the system; nothing was made from it yet. */
+  templateReady(id: string, tenant: string, pid: number): Promise<void>;
+  /** `turn` counts from 1 to `turns`. Nobody was told yet that the wait is over. */
+  waitEnded(sandbox: WaitingSandbox, turn: number, turns: number): Promise<void>;
+}
 
 export interface RunOptions {
-  system: System;
-  trajectories: readonly Trajectory[];
+  /** Makes the system under test; called once. */
+  make: (cgroups: SandboxCgroups) => System;
+  plan: Plan;
   seed: number;
   /** Folder for sockets and caches; the caller removes it. */
   folder: string;
   view: RunView;
+  onlooker?: Onlooker;
   /** Ends the run early; what it started is ended in order all the same. */
   signal: AbortSignal;
 }
@@ -50,40 +71,59 @@ export async function runFanOut(options: RunOptions): Promise<RunRecord> {
 
 /** Starts the parts, each with its end deferred, and lets the agents run. */
 async function drive(options: RunOptions, cleanup: Cleanup): Promise<RunRecord> {
-  const { system, trajectories, folder, view, signal } = options;
-  const llm = await LlmServer.listen(trajectories);
+  const { plan, folder, view, signal } = options;
+  for (const what of await undoStale()) view.note(`left by a bench that was killed, and undone: ${what}`);
+  const llm = await LlmServer.listen(plan.trajectories);
   cleanup.defer('the model server', () => llm.close());
-  const cgroups = SandboxCgroups.create();
-  view.stage(`starting ${system.name === 'none' ? 'without AgentZip' : 'AgentZip'}`);
   // Deferred first, so run last: the sandboxes are gone by then, and there is little to page in.
-  cleanup.defer(system.name, () => system.stop());
+  let made: System | undefined;
+  cleanup.defer('the system', () => made?.stop());
+  const cgroups = SandboxCgroups.create();
+  const cpu = SandboxCpu.create();
+  cleanup.defer('the accounting', () => cpu.end());
   cleanup.defer('the cgroups', () => cgroups.removeAll());
+  const system = (made = options.make(cgroups));
+  view.stage(`starting ${labelOf(system.name).replace(/^with /, '')}`);
   await system.start();
-  signal.throwIfAborted();
   view.stage('starting the template');
-  const template = await Template.start(folder);
-  cleanup.defer('the template', () => template.end());
-  await system.addTemplate(TEMPLATE_ID, template.pid);
+  const reception = await Reception.listen(`${folder}/sandboxes.sock`);
+  cleanup.defer('the reception', () => reception.close());
+  const templates = new Map<string, Template>();
+  for (const of of plan.templates) {
+    signal.throwIfAborted();
+    const template = await Template.start(of, folder, reception, system.launcher);
+    templates.set(of.id, template);
+    cleanup.defer(`template ${of.id}`, () => template.end());
+    await system.addTemplate(of.id, of.tenant, template.pid);
+    await options.onlooker?.templateReady(of.id, of.tenant, template.pid);
+  }
   const sampler = new Sampler(system);
   cleanup.defer('the sampler', () => sampler.stop());
   view.attach(sampler);
-  const fanOut = new FanOut(options, { cgroups, template, sampler, modelUrl: llm.url });
+  const fanOut = new FanOut(options, { system, cgroups, cpu, templates, sampler, modelUrl: llm.url });
   const sandboxes = await fanOut.start(cleanup);
   view.stage('running');
+  const pids = [...templates.values()].map(({ pid }) => pid);
+  const meter = await RunMeter.start({ system, sandboxes: cpu, templates: pids, folder });
+  cleanup.defer('the meter', () => meter.stop());
   sampler.start();
   const from = Date.now();
   await fanOut.run(sandboxes);
   const to = Date.now();
+  const usage = await meter.finish();
   await sampler.stop();
   sampler.check();
   const { samples, fullest } = sampler;
   const { served } = llm;
-  return { system: system.name, from, to, samples, fullest, served, ...fanOut.results };
+  const notes = [...(system.notes ?? [])];
+  return { system: system.name, from, to, samples, fullest, served, notes, ...usage, ...fanOut.results };
 }
 
 interface Parts {
+  system: System;
   cgroups: SandboxCgroups;
-  template: Template;
+  cpu: SandboxCpu;
+  templates: ReadonlyMap<string, Template>;
   sampler: Sampler;
   modelUrl: string;
 }
@@ -98,14 +138,18 @@ class FanOut {
   ) {}
 
   async start(cleanup: Cleanup): Promise<Sandbox[]> {
-    const { system, trajectories, signal } = this.options;
+    const { plan, signal } = this.options;
+    const { system, cgroups, templates } = this.parts;
     const sandboxes: Sandbox[] = [];
-    for (const { sandbox: id } of trajectories) {
+    for (const { sandbox: id, template: of, tenant } of plan.trajectories) {
       signal.throwIfAborted();
-      const cgroup = this.parts.cgroups.add(id);
-      const sandbox = await this.parts.template.fork(id, cgroup);
+      const template = templates.get(of);
+      if (template === undefined) throw new Error(`${id} names template ${of}, which the plan has not`);
+      const cgroup = cgroups.add(id);
+      const sandbox = await template.make(id, cgroup);
       cleanup.defer(id, async () => void (await sandbox.end()));
-      await system.addSandbox(id, TEMPLATE_ID, cgroup);
+      await system.addSandbox(id, of, tenant, cgroup);
+      this.parts.cpu.add(id, cgroup);
       this.parts.sampler.add(id, cgroup);
       sandboxes.push(sandbox);
     }
@@ -116,8 +160,9 @@ class FanOut {
   async run(sandboxes: readonly Sandbox[]): Promise<void> {
     const failed = new AbortController();
     const signal = AbortSignal.any([this.options.signal, failed.signal]);
+    setMaxListeners(0, signal); // every agent listens to it
     const outcomes = await Promise.allSettled(
-      this.options.trajectories.map(async (trajectory, i) => {
+      this.options.plan.trajectories.map(async (trajectory, i) => {
         try {
           await this.attempt(trajectory, sandboxes[i], signal);
         } catch (error) {
@@ -132,26 +177,30 @@ class FanOut {
 
   /** One attempt at the task: its agent, then the end of its sandbox, as a platform frees what is done. */
   private async attempt(trajectory: Trajectory, sandbox: Sandbox, signal: AbortSignal): Promise<void> {
-    const { system, seed } = this.options;
-    await runAgent(trajectory, sandbox, this.portOf(sandbox.id), {
+    const { system } = this.parts;
+    await runAgent(trajectory, sandbox, this.portOf(trajectory, sandbox), {
       modelUrl: this.parts.modelUrl,
-      seed,
+      seed: this.options.seed,
       signal,
     });
     const account = await system.account(sandbox.id);
     if (account !== null) this.results.accounts.push(account);
     this.parts.sampler.remove(sandbox.id);
+    this.parts.cpu.remove(sandbox.id);
     await sandbox.end();
     await this.parts.cgroups.remove(sandbox.id);
     await system.removeSandbox(sandbox.id);
   }
 
-  private portOf(id: string): AgentPort {
-    const { system, view } = this.options;
+  private portOf({ template, tenant, turns }: Trajectory, { id, cgroup }: Sandbox): AgentPort {
+    const { view, onlooker } = this.options;
+    const { system } = this.parts;
     return {
       event: (event) => system.event(id, event),
-      waitEnded: (turn, waitedMs) => {
+      waitEnded: async (turn, waitedMs) => {
         this.results.waits.push({ sandbox: id, turn, waitedMs, ...this.parts.sampler.measure(id) });
+        const waiting = { id, template, tenant, pids: () => pidsOf(cgroup) };
+        await onlooker?.waitEnded(waiting, turn + 1, turns.length);
       },
       called: (call) => {
         this.results.calls.push(call);

@@ -26,6 +26,7 @@ export class Sampler {
     this.timers.push(setInterval(() => this.sample(), SAMPLE_MS));
     this.timers.push(setInterval(() => this.ask(), ASK_MS));
     this.ask();
+    this.sample();
   }
 
   async stop(): Promise<void> {

@@ -1,85 +1,75 @@
 import { cpus, release, totalmem } from 'node:os';
 import { version } from '../paths.js';
+import { DEFINITIONS } from './definitions.js';
 import { firstDifference, type RunRecord } from './record.js';
-import { mean, quantile, type Quantiles, quantiles, type Spread, spread, timeAverage } from './stats.js';
-import type { Status, SystemName } from './system.js';
+import { type BenchResult, MEMORY, type SystemResult, type Timeline } from './result.js';
+import { mean, quantile, quantiles, type Spread, spread, timeAverage } from './stats.js';
+import type { SystemName } from './system.js';
+import { SYSTEMS } from './systems/table.js';
+import type { Plan } from './workload.js';
 
-/** One system over all its runs. Ratios compare each run with the run of `none` that had its number. */
-export interface SystemResult {
-  system: SystemName;
-  runs: number;
-  /** Time average of owned without ÷ of owned + pool with the system; then base added; then everything it costs. */
-  reductionTemplateFree: Spread;
-  reductionTemplateCharged: Spread;
-  reductionAllIn: Spread;
-  /** The first of them at the instants at which waits ended. */
-  reductionAtWaitEnd: Spread;
-  peakReduction: Spread;
-  wallMs: Spread;
-  slowdownWall: Spread;
-  /** Over the tool calls of all runs; `toolSlowdown` is quantile over quantile. */
-  toolMs: Quantiles;
-  toolSlowdown: Quantiles;
-  /** Bytes; means are time averages. */
-  memory: Record<(typeof MEMORY)[number], Spread>;
-  /** Of an average run. */
-  faults: { demand: number; prefetched: number; wasted: number };
-  /** Pages by encoding when most pages were out, in the last run. */
-  encodings: Status['pager']['encodings'] | null;
-  resultsIdentical: boolean;
-}
+type MemoryFigures = Record<(typeof MEMORY)[number], number>;
 
-export interface BenchResult {
-  schema: 'agentzip.bench/1';
-  host: { kernel: string; cpus: number; cpu: string; memoryBytes: number; node: string; agentzip: string };
+/** What was to be run. */
+export interface Task {
   workload: string;
   sandboxes: number;
   turns: number;
   seed: number;
-  systems: SystemResult[];
-}
-
-const MEMORY = [
-  'ownedMean',
-  'poolMean',
-  'baseMean',
-  'overheadMean',
-  'swapCacheMean',
-  'waitEndMean',
-  'peak',
-] as const;
-type MemoryFigures = Record<(typeof MEMORY)[number], number>;
-
-export interface Workload {
-  name: string;
-  sandboxes: number;
-  turns: number;
-  seed: number;
+  timeScale: number;
+  command: string;
+  plan: Plan;
+  deviations: readonly string[];
+  /** Found before the first run. */
+  disturbances: readonly string[];
 }
 
 /** `runs` holds every system's runs in order; without a run of `none` a system is compared with itself. */
-export function summarize(workload: Workload, runs: readonly RunRecord[]): BenchResult {
+export function summarize(task: Task, runs: readonly RunRecord[]): BenchResult {
   const names = [...new Set(runs.map((run) => run.system))];
   const baseline = names.includes('none') ? 'none' : names[0];
   const of = (name: SystemName): RunRecord[] => runs.filter((run) => run.system === name);
-  const { name, sandboxes, turns, seed } = workload;
+  const { workload, sandboxes, turns, seed, timeScale, command } = task;
   return {
     schema: 'agentzip.bench/1',
-    host: {
-      kernel: release(),
-      cpus: cpus().length,
-      cpu: cpus()[0]?.model ?? 'unknown',
-      memoryBytes: totalmem(),
-      node: process.version,
-      agentzip: version,
-    },
-    workload: name,
+    host: hostFacts(),
+    startedAt: new Date(runs[0].from).toISOString(),
+    command,
+    workload,
     sandboxes,
     turns,
     seed,
+    timeScale,
+    runs: of(baseline).length,
+    plan: summarizePlan(task.plan),
+    definitions: DEFINITIONS,
+    deviations: [...task.deviations],
+    disturbances: [...task.disturbances, ...names.flatMap((name) => disturbancesOf(name, of(name)))],
     systems: names.map((system) => summarizeSystem(system, of(system), of(baseline))),
   };
 }
+
+export const hostFacts = (): BenchResult['host'] => ({
+  kernel: release(),
+  cpus: cpus().length,
+  cpu: cpus()[0]?.model ?? 'unknown',
+  memoryBytes: totalmem(),
+  node: process.version,
+  agentzip: version,
+});
+
+function summarizePlan({ templates, trajectories }: Plan): BenchResult['plan'] {
+  const turns = trajectories.flatMap((trajectory) => trajectory.turns);
+  const waits = turns.map((turn) => turn.firstTokenMs);
+  return {
+    templates: templates.length,
+    calls: turns.reduce((sum, turn) => sum + turn.calls.length, 0),
+    waitsMs: { p50: quantile(waits, 0.5), p95: quantile(waits, 0.95) },
+  };
+}
+
+const disturbancesOf = (name: SystemName, runs: readonly RunRecord[]): string[] =>
+  runs.flatMap((run, i) => run.disturbances.map((text) => `${name}, run ${i + 1}: ${text}`));
 
 /** What differs first between any run and the first one; null when all answers are identical. */
 export function differenceAmong(runs: readonly RunRecord[]): string | null {
@@ -106,8 +96,10 @@ function summarizeSystem(
   const accounts = runs.flatMap((run) => run.accounts);
   const perRun = (pick: (account: (typeof accounts)[number]) => number): number =>
     Math.round(accounts.reduce((sum, account) => sum + pick(account), 0) / runs.length);
+  const cpuOf = (of: keyof RunRecord['cpu']): Spread => spread(runs.map((run) => run.cpu[of]));
   return {
     system,
+    description: SYSTEMS[system].description,
     runs: runs.length,
     reductionTemplateFree: ratio(free, (f) => f.ownedMean),
     reductionTemplateCharged: ratio(charged, (f) => f.ownedMean),
@@ -131,9 +123,19 @@ function summarizeSystem(
       p95: toolMs.p95 / toolMsBefore.p95,
       p99: toolMs.p99 / toolMsBefore.p99,
     },
+    toolLatencyMs: Array.from({ length: 101 }, (_, percent) => quantile(toolTimes(runs), percent / 100)),
+    tools: byTool(runs),
     memory: Object.fromEntries(
       MEMORY.map((name) => [name, spread(figures.map((f) => f[name]))]),
     ) as SystemResult['memory'],
+    cpuSeconds: {
+      tools: cpuOf('tools'),
+      controller: cpuOf('controller'),
+      pager: cpuOf('pager'),
+      kernel: cpuOf('kernel'),
+    },
+    busyShare: spread(runs.map((run) => run.busyShare)),
+    timeline: timelineOf(runs[0]),
     faults: {
       demand: perRun((account) => account.demandFaults),
       prefetched: perRun((account) => account.prefetchedPages),
@@ -141,6 +143,7 @@ function summarizeSystem(
     },
     encodings: runs.at(-1)?.fullest?.pager.encodings ?? null,
     resultsIdentical: runs.every((run) => firstDifference(baseline[0], run) === null),
+    notes: [...new Set(runs.flatMap((run) => run.notes))],
   };
 }
 
@@ -148,6 +151,28 @@ const wall = (run: RunRecord): number => run.to - run.from;
 
 const toolTimes = (runs: readonly RunRecord[]): number[] =>
   runs.flatMap((run) => run.calls.map((call) => call.ms));
+
+function byTool(runs: readonly RunRecord[]): SystemResult['tools'] {
+  const times = new Map<string, number[]>();
+  for (const { tool, ms } of runs.flatMap((run) => run.calls))
+    times.set(tool, [...(times.get(tool) ?? []), ms]);
+  const rows = [...times].sort(([a], [b]) => a.localeCompare(b, 'en'));
+  return Object.fromEntries(
+    rows.map(([tool, ms]) => [tool, { calls: ms.length, p50: quantile(ms, 0.5), p95: quantile(ms, 0.95) }]),
+  );
+}
+
+function timelineOf({ samples, from }: RunRecord): Timeline {
+  const column = (of: keyof RunRecord['samples'][number]): number[] => samples.map((sample) => sample[of]);
+  return {
+    seconds: samples.map(({ at }) => Math.max(0, at - from) / 1000),
+    owned: column('owned'),
+    pool: column('pool'),
+    base: column('base'),
+    overhead: column('overhead'),
+    swapCache: column('swapCache'),
+  };
+}
 
 function memoryFigures(run: RunRecord): MemoryFigures {
   const at = run.samples.map((sample) => sample.at);

@@ -22,8 +22,8 @@ export class RunView {
 
   constructor(
     readonly title: string,
-    private readonly ids: readonly string[],
-    private readonly turns: number,
+    /** Turns of each sandbox, by id. */
+    private readonly turns: ReadonlyMap<string, number>,
   ) {}
 
   stage(name: string): void {
@@ -45,13 +45,13 @@ export class RunView {
 
   rows(): Row[] {
     const accounts = new Map(this.sampler?.latest.status?.sandboxes.map((s) => [s.id, s]));
-    return this.ids.map((id) => {
+    return [...this.turns].map(([id, turns]) => {
       const { turn, phase } = this.turnOf.get(id) ?? { turn: -1, phase: 'starting' };
       const account = accounts.get(id);
       return {
         id,
         turn: turn + 1,
-        turns: this.turns,
+        turns,
         phase,
         owned: this.sampler?.memoryOf(id).owned ?? 0,
         stored: account?.storedBytes ?? 0,
@@ -62,7 +62,10 @@ export class RunView {
 
   /** Bytes owned by all sandboxes, and of the system's pool, at the last look. */
   totals(): { owned: number; pool: number } {
-    const owned = this.ids.reduce((sum, id) => sum + (this.sampler?.memoryOf(id).owned ?? 0), 0);
+    const owned = [...this.turns.keys()].reduce(
+      (sum, id) => sum + (this.sampler?.memoryOf(id).owned ?? 0),
+      0,
+    );
     return { owned, pool: this.sampler?.latest.pool ?? 0 };
   }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { version } from '../paths.js';
+import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
 import { drainCommand } from './drain.js';
@@ -35,6 +36,7 @@ async function main(words: readonly string[]): Promise<number> {
   for (const command of [
     runCommand(),
     demoCommand(),
+    benchCommand(),
     statusCommand(),
     doctorCommand(),
     policyCommand(),

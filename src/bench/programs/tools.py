@@ -4,10 +4,8 @@ interpreter does the same), and answers with digests of real bytes, so that one 
 `seed` names the data of the task, equal for every sandbox of a fan-out; `own` names what one attempt does its own way.
 """
 
-import hashlib
 import io
 import json
-import subprocess
 
 import matplotlib
 
@@ -17,36 +15,15 @@ import matplotlib.pyplot as pyplot
 import numpy as np
 import pandas as pd
 
+import table_digests  # noqa: F401 (digests of frames and arrays)
+from digests import digest, digest_of
+from shell import run
+
 CATEGORIES = np.array(["books", "garden", "kitchen", "music", "office", "outdoor", "tools", "toys"])
 REGIONS = np.array(["east", "north", "south", "west"])
 LEVELS = ["DEBUG", "INFO", "INFO", "INFO", "WARNING", "ERROR"]
 VERBS = ["opened", "closed", "retried", "rejected", "accepted", "queued", "expired", "merged", "moved", "renamed"]
 NOUNS = ["request", "session", "invoice", "basket", "payment", "worker", "lease", "upload", "index", "report"]
-
-
-def digest(*parts: bytes) -> str:
-    total = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        total.update(part)
-    return total.hexdigest()
-
-
-def digest_of(value) -> str:
-    """Digest of every byte a kept value holds, whatever its kind."""
-    if isinstance(value, bytes):
-        return digest(value)
-    if isinstance(value, str):
-        return digest(value.encode())
-    if isinstance(value, np.ndarray):
-        return digest(np.ascontiguousarray(value).tobytes())
-    if isinstance(value, pd.DataFrame):
-        return digest(*(column_bytes(value[name]) for name in value.columns))
-    return digest(json.dumps(value, sort_keys=True).encode())
-
-
-def column_bytes(column: pd.Series) -> bytes:
-    values = column.to_numpy()
-    return "\n".join(map(str, values)).encode() if values.dtype == object else values.tobytes()
 
 
 def orders(seed: int, own: int, rows: int) -> pd.DataFrame:
@@ -196,10 +173,6 @@ def shell(items, seed, own, rows):
     return {"sorted": digest(ordered), "counted": digest(counted)}
 
 
-def run(command: list, data: bytes) -> bytes:
-    return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"}).stdout
-
-
 def plot(items, seed, own, rows):
     """Draws the data to a PNG."""
     frame = items["orders"]
@@ -226,15 +199,15 @@ TOOLS = {f.__name__: f for f in (load, group, merge, rolling, matrix, text, docu
 class Session:
     """What one sandbox's interpreter holds from call to call."""
 
-    def __init__(self):
+    def __init__(self, id: str, folder: str):
         self.items = {}
 
     def call(self, tool: str, args: dict) -> dict:
         return TOOLS[tool](self.items, **args)
 
 
-def warm_up() -> None:
+def warm_up(args: list) -> None:
     """Runs every tool once on little data: lazy imports, fonts and caches then belong to the template."""
-    session = Session()
+    session = Session("template", ".")
     for tool in TOOLS:
         session.call(tool, {"seed": 1, "own": 1, "rows": 400})

@@ -1,15 +1,24 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { AgentZipError } from '../errors.js';
-import { memInfo } from '../memory/swap.js';
-import { packageRoot } from '../paths.js';
-import { AgentZipClient } from '../plugin/client.js';
-import { ended, isAlive, residentBytes } from './processes.js';
-import type { HostEvent, Pools, SandboxStatus, System } from './system.js';
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { AgentZipError } from '../../errors.js';
+import { swapAreas } from '../../memory/swap.js';
+import { packageRoot } from '../../paths.js';
+import { AgentZipClient } from '../../plugin/client.js';
+import { kernelPoolBytes } from '../kernel-pools.js';
+import { cpuSeconds, ended, isAlive, residentBytes } from '../processes.js';
+import type {
+  HostEvent,
+  Pools,
+  SandboxStatus,
+  Status,
+  System,
+  SystemContext,
+  SystemCpu,
+  SystemName,
+} from '../system.js';
 
 const MAIN = `${packageRoot}/dist/cli/main.js`;
-const TENANT = 'demo';
 /** What it prints when it serves. */
 const READY = 'agentzip: ready';
 const START_TIMEOUT_MS = 60_000;
@@ -18,41 +27,50 @@ const STOP_TIMEOUT_MS = 180_000;
 const PAGER_EXIT_MS = 20_000;
 
 export interface ServiceOptions {
-  /** Folder that takes its sockets, its state and its policy file. */
-  folder: string;
-  /** Takes what it prints; outlives the folder when it fails. */
-  log: string;
-  /** File for OTLP JSON spans. */
-  spans?: string;
+  name: SystemName;
+  /** What its policy file says beside where spans go. */
+  policy?: Record<string, unknown>;
 }
 
 /** AgentZip, started as an operator starts it and driven over its control socket. */
 export class AgentZipService implements System {
-  readonly name = 'agentzip';
+  readonly name: SystemName;
   private readonly runtimeDir: string;
   private readonly client: AgentZipClient;
   private readonly kernelPoolAtStart = kernelPoolBytes();
   private child: ChildProcess | undefined;
   private pagerPid = 0;
   /** Block device of its swap, once known. */
-  device = '';
+  private device = '';
+  private alerts: Status['alerts'] = [];
 
-  constructor(private readonly options: ServiceOptions) {
-    this.runtimeDir = `${options.folder}/run`;
+  constructor(
+    private readonly context: SystemContext,
+    private readonly options: ServiceOptions,
+  ) {
+    this.name = options.name;
+    this.runtimeDir = `${context.folder}/run`;
     this.client = new AgentZipClient(`${this.runtimeDir}/agentzip.sock`);
   }
 
   /** AZ_WORKLOAD_FAILED with its own words when it does not get ready. */
   async start(): Promise<void> {
-    const { folder, log, spans } = this.options;
+    const { folder, log, spans } = this.context;
     const stateDir = `${folder}/state`;
     mkdirSync(stateDir, { recursive: true, mode: 0o700 });
-    const args = [MAIN, 'run', '--runtime-dir', this.runtimeDir, '--state-dir', stateDir];
-    if (spans !== undefined) {
-      const policy = `${folder}/policy.yaml`;
-      writeFileSync(policy, `version: 1\notel:\n  file: ${JSON.stringify(spans)}\n`);
-      args.push('--policy', policy);
-    }
+    const policyFile = `${folder}/policy.json`;
+    const otel = spans === undefined ? {} : { otel: { file: spans } };
+    writeFileSync(policyFile, JSON.stringify({ version: 1, ...otel, ...this.options.policy }));
+    const args = [
+      MAIN,
+      'run',
+      '--runtime-dir',
+      this.runtimeDir,
+      '--state-dir',
+      stateDir,
+      '--policy',
+      policyFile,
+    ];
     const errors = openSync(log, 'a');
     // A session of its own: Ctrl-C at the terminal is for the bench, which stops the service in order.
     this.child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', errors], detached: true });
@@ -64,12 +82,12 @@ export class AgentZipService implements System {
     this.device = status.pager.device;
   }
 
-  async addTemplate(id: string, pid: number): Promise<void> {
-    await this.asked(this.client.putTemplate(id, { tenant: TENANT, pid }));
+  async addTemplate(id: string, tenant: string, pid: number): Promise<void> {
+    await this.asked(this.client.putTemplate(id, { tenant, pid }));
   }
 
-  async addSandbox(id: string, template: string, cgroup: string): Promise<void> {
-    await this.asked(this.client.putSandbox(id, { template, tenant: TENANT, cgroup }));
+  async addSandbox(id: string, template: string, tenant: string, cgroup: string): Promise<void> {
+    await this.asked(this.client.putSandbox(id, { template, tenant, cgroup }));
   }
 
   async event(id: string, event: HostEvent): Promise<void> {
@@ -92,6 +110,7 @@ export class AgentZipService implements System {
   async pools(): Promise<Pools> {
     const status = await this.asked(this.client.status());
     const { poolBytes, baseBytes, pid } = status.pager;
+    this.alerts = status.alerts;
     const resident = residentBytes(status.pid) + residentBytes(pid);
     return {
       pool: poolBytes + Math.max(0, kernelPoolBytes() - this.kernelPoolAtStart),
@@ -99,6 +118,15 @@ export class AgentZipService implements System {
       overhead: Math.max(0, resident - poolBytes - baseBytes),
       status,
     };
+  }
+
+  /** A store that was full, or a page that was damaged, spoils the figures. */
+  get notes(): string[] {
+    return this.alerts.map(({ code, message }) => `${code}: ${message}`);
+  }
+
+  async cpu(): Promise<SystemCpu> {
+    return { controller: cpuSeconds(this.child?.pid ?? 0), pager: cpuSeconds(this.pagerPid) };
   }
 
   /** Drains and waits for its end. Never kills: its pager may hold pages of living processes. */
@@ -116,12 +144,17 @@ export class AgentZipService implements System {
     if (this.pagerPid === 0 || isAlive(this.pagerPid)) await this.drainPager();
   }
 
-  /** Processes of the service that still run. */
-  leftProcesses(): string[] {
+  /** Its processes that still run, and its device while it is swap. */
+  left(): string[] {
     const pids = { agentzip: this.child?.pid ?? 0, pager: this.pagerPid };
-    return Object.entries(pids)
-      .filter(([, pid]) => pid !== 0 && isAlive(pid))
-      .map(([name, pid]) => `${name} (pid ${pid})`);
+    return [
+      ...Object.entries(pids)
+        .filter(([, pid]) => pid !== 0 && isAlive(pid))
+        .map(([name, pid]) => `${name} (pid ${pid})`),
+      ...swapAreas()
+        .filter(({ path }) => path === this.device)
+        .map(({ path }) => `swap ${path}`),
+    ];
   }
 
   private async drainPager(): Promise<void> {
@@ -175,19 +208,8 @@ export class AgentZipService implements System {
   }
 
   private failed(what: string): AgentZipError {
-    const { log } = this.options;
+    const { log } = this.context;
     const words = readFileSync(log, 'utf8').trim().split('\n').slice(-3).join(' | ') || 'it said nothing';
     return new AgentZipError('AZ_WORKLOAD_FAILED', { reason: `AgentZip: ${what}: ${words}`, log });
   }
-}
-
-/** Bytes of the kernel's compressed pools: zswap, and every zram device. */
-function kernelPoolBytes(): number {
-  let bytes = memInfo('Zswap');
-  for (const name of readdirSync('/sys/block')) {
-    if (!name.startsWith('zram')) continue;
-    const used = readFileSync(`/sys/block/${name}/mm_stat`, 'utf8').trim().split(/\s+/)[2];
-    bytes += Number(used);
-  }
-  return bytes;
 }

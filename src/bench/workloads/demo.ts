@@ -1,26 +1,8 @@
-import { Random } from './random.js';
+import { ONE_THREAD, pythonCommand } from '../python.js';
+import { Random } from '../random.js';
+import type { Plan, PlanOptions, ToolCall, Trajectory, Turn, Workload } from '../workload.js';
 
-/** A tool call as the model asks for it; `args` are the keyword arguments of programs/tools.py. */
-export interface ToolCall {
-  tool: string;
-  args: { seed: number; own: number; rows: number };
-}
-
-export interface Turn {
-  /** From the request to the first token, and from there to the end of the stream. Milliseconds. */
-  firstTokenMs: number;
-  streamMs: number;
-  calls: ToolCall[];
-}
-
-export interface Trajectory {
-  sandbox: string;
-  /** Fan-outs do not start in one instant. */
-  startMs: number;
-  turns: Turn[];
-}
-
-export interface PlanOptions {
+export interface DemoPlanOptions {
   sandboxes: number;
   turns: number;
   seed: number;
@@ -30,7 +12,9 @@ export interface PlanOptions {
   timeScale?: number;
 }
 
-export const DEFAULT_ROWS = 24_000;
+const DEFAULT_ROWS = 24_000;
+const TEMPLATE = 'python';
+const TENANT = 'demo';
 
 const FIRST_TOKEN_MEDIAN_MS = 4000;
 /** Puts the 95th percentile at 11 s. */
@@ -47,7 +31,7 @@ const TOOLS = ['group', 'merge', 'rolling', 'matrix', 'text', 'documents', 'shel
  * The attempts of one fan-out at one task. They share the task's data and most steps; each takes some steps of its
  * own and sees some rows its own way. The first turn loads the data, the last one reads everything back.
  */
-export function planTrajectories(options: PlanOptions): Trajectory[] {
+export function planTrajectories(options: DemoPlanOptions): Trajectory[] {
   const { seed, turns, rows = DEFAULT_ROWS, timeScale = 1 } = options;
   const task = new Random(seed, 'task');
   const taskSeed = task.integer(0, 2 ** 31);
@@ -80,6 +64,24 @@ export function planTrajectories(options: PlanOptions): Trajectory[] {
         calls,
       };
     };
-    return { sandbox, startMs: wait.next() * START_SPREAD_MS * timeScale, turns: steps.map(planTurn) };
+    const startMs = wait.next() * START_SPREAD_MS * timeScale;
+    return { sandbox, template: TEMPLATE, tenant: TENANT, startMs, turns: steps.map(planTurn) };
   });
 }
+
+export const planDemo = (options: DemoPlanOptions): Plan => ({
+  templates: [
+    { id: TEMPLATE, tenant: TENANT, launch: 'fork', command: pythonCommand('tools'), env: ONE_THREAD },
+  ],
+  trajectories: planTrajectories(options),
+});
+
+export const demo: Workload = {
+  name: 'demo',
+  description: 'one template, Python sandboxes that analyse the same data, each a little its own way',
+  sandboxes: 8,
+  turns: 6,
+  sandboxMiB: 130,
+  async prepare(): Promise<void> {},
+  plan: (options: PlanOptions): Plan => planDemo(options),
+};

@@ -1,0 +1,64 @@
+import { pythonCommand } from '../python.js';
+import { Random } from '../random.js';
+import type { Plan, PlanOptions, Trajectory, Workload } from '../workload.js';
+import { planAttempt } from './projects/plan.js';
+import { type Project, PROJECTS, taskFile } from './projects/project.js';
+import { dependenciesOf, prepareProjects, projectRoot } from './projects/source.js';
+import { planTurnWait } from './waits.js';
+
+const TENANT = 'coding';
+/** Attempts of one task start together, as a platform gets round to them. */
+const START_SPREAD_MS = 3000;
+
+interface Settings {
+  name: string;
+  description: string;
+  sandboxes: number;
+  turns: number;
+  sandboxMiB: number;
+  divergence: number;
+  curiosity: number;
+}
+
+/** The project of a run: seeds 1, 2, 3 … take the projects in turn, by name. */
+export const projectOf = (seed: number): Project => PROJECTS[(seed + PROJECTS.length - 1) % PROJECTS.length];
+
+/**
+ * Agents at work on one task in a Python project, all forked from one template in which the project is warm. Which
+ * project follows from the seed.
+ */
+export const codingWorkload = (settings: Settings): Workload => ({
+  name: settings.name,
+  description: settings.description,
+  sandboxes: settings.sandboxes,
+  turns: settings.turns,
+  sandboxMiB: settings.sandboxMiB,
+  prepare: (files, note, signal) => prepareProjects(files, PROJECTS, note, signal),
+  plan: (options) => planCoding(settings, options),
+});
+
+function planCoding(settings: Settings, options: PlanOptions): Plan {
+  const { seed, sandboxes, turns, timeScale, files } = options;
+  const { divergence, curiosity } = settings;
+  const project = projectOf(seed);
+  const root = projectRoot(files, project);
+  const trajectories = Array.from({ length: sandboxes }, (_, index): Trajectory => {
+    const sandbox = `attempt-${index + 1}`;
+    const waits = new Random(seed, sandbox, 'waits');
+    const attempt = planAttempt(project, sandbox, { seed, turns, divergence, curiosity });
+    return {
+      sandbox,
+      template: project.name,
+      tenant: TENANT,
+      startMs: new Random(seed, sandbox, 'start').next() * START_SPREAD_MS * timeScale,
+      turns: attempt.map((calls) => ({ ...planTurnWait(waits, timeScale), calls })),
+    };
+  });
+  const command = pythonCommand('rollout', root, dependenciesOf(files, project), taskFile(project.name));
+  // A fixed order of sets of strings: what tests print must not depend on the run.
+  const env = { PYTHONHASHSEED: '0' };
+  return {
+    templates: [{ id: project.name, tenant: TENANT, launch: 'fork', command, env }],
+    trajectories,
+  };
+}

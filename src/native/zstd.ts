@@ -14,6 +14,7 @@ function bind() {
     });
   }
   return {
+    versionString: lib.func('const char *ZSTD_versionString()'),
     createCCtx: lib.func('intptr_t ZSTD_createCCtx()'),
     createDCtx: lib.func('intptr_t ZSTD_createDCtx()'),
     setCParameter: lib.func('size_t ZSTD_CCtx_setParameter(intptr_t context, int parameter, int value)'),
@@ -34,6 +35,9 @@ function bind() {
 
 let bound: ReturnType<typeof bind> | undefined;
 const zstd = (): ReturnType<typeof bind> => (bound ??= bind());
+
+/** Version of the library that is loaded: sizes differ from one to the next. */
+export const zstdVersion = (): string => zstd().versionString();
 
 /** ZSTD_reset_session_only: parameters stay. */
 const RESET_SESSION = 1;

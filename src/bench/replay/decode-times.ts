@@ -1,0 +1,49 @@
+import { threadCpuMs } from '../../native/process.js';
+import { Random } from '../random.js';
+import { quantile } from '../stats.js';
+import { type Encoding, ENCODINGS, encodingOf } from './figures.js';
+import type { ReplayStore } from './replay-store.js';
+
+export interface Times {
+  pages: number;
+  p50: number;
+  p99: number;
+}
+
+/** CPU time of reading a page back, hash checked, µs; by how it is stored, where there are any. */
+export interface DecodeTimes {
+  all: Times;
+  byEncoding: Partial<Record<Encoding, Times>>;
+}
+
+const MOST_SAMPLES = 20_000;
+const CALIBRATIONS = 1001;
+
+const microseconds = (work: () => void): number => {
+  const started = threadCpuMs();
+  work();
+  return (threadCpuMs() - started) * 1000;
+};
+
+/** Reads slots in random order, as faults do, and takes what the clock itself costs off each time. */
+export function timeDecoding(store: ReplayStore, slots: number, seed: number): DecodeTimes {
+  const idle = Array.from({ length: CALIBRATIONS }, () => microseconds(() => undefined));
+  const clock = quantile(idle, 0.5);
+  const random = new Random(seed, 'decode');
+  const times = new Map<Encoding, number[]>(ENCODINGS.map((name) => [name, []]));
+  for (let i = 0; i < Math.min(slots, MOST_SAMPLES); i++) {
+    const slot = random.integer(0, slots);
+    const spent = microseconds(() => store.read(slot));
+    times.get(encodingOf(store.tables, slot))!.push(Math.max(0, spent - clock));
+  }
+  const summary = (values: number[]): Times => ({
+    pages: values.length,
+    p50: quantile(values, 0.5),
+    p99: quantile(values, 0.99),
+  });
+  const met = [...times].filter(([, values]) => values.length > 0);
+  return {
+    all: summary(met.flatMap(([, values]) => values)),
+    byEncoding: Object.fromEntries(met.map(([name, values]) => [name, summary(values)])),
+  };
+}

@@ -1,0 +1,31 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+const SCHED_IDLE = 5;
+/** Fields of /proc/PID/task/TID/stat behind the name (proc(5)): utime, stime, policy. */
+const UTIME = 11;
+const POLICY = 38;
+const TICKS_PER_SECOND = 100;
+
+/**
+ * Processor seconds so far of a process's threads with scheduling policy SCHED_IDLE. In the pager these are the
+ * refine threads and no others (src/pager/refine-worker.ts), so they need no name.
+ */
+export function idleThreadSeconds(pid: number): number {
+  let seconds = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const folder = `/proc/${pid}/task/${thread}`;
+    const stat = readFileSync(`${folder}/stat`, 'latin1');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (Number(fields[POLICY]) === SCHED_IDLE) seconds += threadSeconds(folder, fields);
+  }
+  return seconds;
+}
+
+/** To the nanosecond where the kernel keeps schedstats (CONFIG_SCHED_INFO), in ticks elsewhere. */
+function threadSeconds(folder: string, fields: readonly string[]): number {
+  try {
+    return Number(readFileSync(`${folder}/schedstat`, 'latin1').split(' ')[0]) / 1e9;
+  } catch {
+    return (Number(fields[UTIME]) + Number(fields[UTIME + 1])) / TICKS_PER_SECOND;
+  }
+}

@@ -1,5 +1,5 @@
 import { SystemError } from '../native/errno.js';
-import { MADV_PAGEOUT, processMadvise, type Range } from '../native/process.js';
+import { MADV_PAGEOUT, processMadvise, type processMadviseHere, type Range } from '../native/process.js';
 
 const IOV_MAX = 1024;
 
@@ -32,6 +32,8 @@ export interface AdviceOptions {
   cancelled: () => boolean;
   /** Awaited before every vector, so that more urgent work goes first. */
   turn?: () => Promise<void>;
+  /** How one vector is advised; by default on a worker thread. */
+  advise?: typeof processMadvise | typeof processMadviseHere;
 }
 
 export interface AdviceResult {
@@ -48,12 +50,13 @@ export async function adviseVector(
   pidfd: number,
   vector: readonly Range[],
   advice: number,
+  advise: NonNullable<AdviceOptions['advise']> = processMadvise,
 ): Promise<AdviceResult> {
   const result: AdviceResult = { advisedBytes: 0, refused: 0, gone: false };
   for (let rest = vector; rest.length > 0;) {
     let advised = 0;
     try {
-      advised = await processMadvise(pidfd, rest, advice);
+      advised = await advise(pidfd, rest, advice);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
       if (error.code === 'ESRCH') return { ...result, gone: true };
@@ -80,7 +83,7 @@ export async function pageOut(
   for (const vector of vectorsOf(ranges, options.vectorBytes)) {
     await options.turn?.();
     if (options.cancelled()) break;
-    const { advisedBytes, refused, gone } = await adviseVector(pidfd, vector, MADV_PAGEOUT);
+    const { advisedBytes, refused, gone } = await adviseVector(pidfd, vector, MADV_PAGEOUT, options.advise);
     total.advisedBytes += advisedBytes;
     total.refused += refused;
     total.gone = gone;

@@ -70,6 +70,17 @@ export function processMadvise(pidfd: number, ranges: readonly Range[], advice: 
   });
 }
 
+/** process_madvise(2) on the calling thread, whose processor time it then is; otherwise like {@link processMadvise}. */
+export function processMadviseHere(pidfd: number, ranges: readonly Range[], advice: number): number {
+  const iov = vector(ranges);
+  const address = Number(koffi.address(iov));
+  const result = syscall(SYS.process_madvise, pidfd, address, ranges.length, advice, 0, 0);
+  const code = errno();
+  void iov.length; // the vector must outlive the call
+  if (result < 0) throw new SystemError('process_madvise', code, `advice ${advice}`);
+  return result;
+}
+
 /**
  * Copies from another process into `into` (process_vm_readv(2)), on a worker thread. Resolves to the bytes copied,
  * short at the first range that can not be read; pages that were swapped out come back in.

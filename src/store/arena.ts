@@ -147,9 +147,10 @@ export class Arena {
 
   /**
    * Gives memory back that is no longer needed, with at most `punches` system calls: runs of empty segments, and the
-   * free pages of segments that a few raw pages keep in use. Looks at `limit` of the latter.
+   * free pages of segments that a few raw pages keep in use. Looks at `limit` of the latter. Returns how many system
+   * calls it took; 0: nothing was left.
    */
-  trim(punches: number, limit: number): void {
+  trim(punches: number, limit: number): number {
     let left = punches;
     for (; left > 0 && this.lastEmpty !== NONE; left--) this.punchRun(this.lastEmpty, RUN_SEGMENTS);
     let segment = this.partial[PAGE_CLASS];
@@ -157,6 +158,7 @@ export class Arena {
       if (this.sparse[segment] === 0) left -= this.punchFreePages(segment);
       segment = this.next[segment];
     }
+    return punches - left;
   }
 
   /**

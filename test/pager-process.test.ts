@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
@@ -85,6 +85,7 @@ test('SIGTERM pages everything back in and takes the device away', { timeout: 90
   expect(readFileSync('/proc/swaps', 'latin1')).not.toContain(pager.device);
   expect(await hog.ask('verify')).toBe('ok');
   expect(readFileSync('/proc/mounts', 'latin1')).not.toContain(pager.runtimeDir);
+  rmSync(pager.runtimeDir, { recursive: true });
   pager = undefined;
 });
 

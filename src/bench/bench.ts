@@ -8,11 +8,11 @@ import { emptyFile } from './output-files.js';
 import type { RunRecord } from './record.js';
 import type { BenchResult } from './result.js';
 import { requireHost, runSession } from './session.js';
-import { differenceAmong, summarize, type Task } from './summary.js';
+import { requireIdentical, summarize, type Task } from './summary.js';
 import { SYSTEM_NAMES, type SystemName } from './system.js';
 import { undoStale } from './systems/host-changes.js';
 import { SYSTEMS } from './systems/table.js';
-import type { Workload } from './workload.js';
+import { memoryOf, type Workload } from './workload.js';
 import { WORKLOADS } from './workloads/table.js';
 
 /** Below that a spread says little. */
@@ -73,7 +73,7 @@ export async function runBench(options: BenchOptions): Promise<BenchResult> {
     ...{ workload: workload.name, sandboxes, turns, seed, timeScale, command: options.command, plan },
     ...{ deviations: deviations(workload, { sandboxes, turns, timeScale, runs }), disturbances },
   };
-  const memoryBytes = sandboxes * workload.sandboxMiB * 2 ** 20;
+  const memoryBytes = memoryOf(workload, sandboxes);
   return runSession({ plan, systems, runs, seed, memoryBytes, spans, screen, signal }, (records) =>
     conclude(task, records, outputs, screen),
   );
@@ -157,10 +157,7 @@ export function conclude(
   if (outputs.json !== undefined) writeFileSync(outputs.json, `${JSON.stringify(result, null, 2)}\n`);
   if (outputs.report !== undefined && outputs.render) writeFileSync(outputs.report, outputs.render(result));
   screen.write(`${benchTable(result)}\n`);
-  const difference = differenceAmong(records);
-  if (difference !== null) {
-    throw new AgentZipError('AZ_RESULTS_DIFFER', { what: difference, seed: task.seed });
-  }
+  requireIdentical(task, records);
   screen.write('results identical\n');
   return result;
 }

@@ -1,5 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { AgentZipError } from '../errors.js';
 import { hostDisturbances } from './disturbances.js';
 import type { Screen } from './live.js';
 import { emptyFile } from './output-files.js';
@@ -7,8 +6,9 @@ import type { RunRecord } from './record.js';
 import { report } from './report.js';
 import type { BenchResult } from './result.js';
 import { requireHost, runSession } from './session.js';
-import { differenceAmong, summarize, type Task } from './summary.js';
+import { requireIdentical, summarize, type Task } from './summary.js';
 import type { SystemName } from './system.js';
+import { memoryOf } from './workload.js';
 import { demo, planDemo } from './workloads/demo.js';
 
 export interface DemoOptions {
@@ -48,7 +48,7 @@ export async function runDemo(options: DemoOptions): Promise<BenchResult> {
     ...{ workload: demo.name, sandboxes, turns, seed, timeScale, plan, command: 'agentzip demo' },
     ...{ deviations: [], disturbances: hostDisturbances() },
   };
-  const memoryBytes = sandboxes * demo.sandboxMiB * 2 ** 20;
+  const memoryBytes = memoryOf(demo, sandboxes);
   return runSession({ ...options, plan, systems, memoryBytes, spans }, (runs) =>
     conclude(task, runs, json, options.screen),
   );
@@ -63,9 +63,7 @@ function conclude(
   const result = summarize(task, runs);
   if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, null, 2)}\n`);
   screen.write(`${report(result)}\n`);
-  const difference = differenceAmong(runs);
-  if (difference !== null)
-    throw new AgentZipError('AZ_RESULTS_DIFFER', { what: difference, seed: task.seed });
+  requireIdentical(task, runs);
   if (runs.length > 1) screen.write('results identical\n');
   return result;
 }

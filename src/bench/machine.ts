@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { taskStat, TICKS_PER_SECOND } from './processes.js';
 
-/** See proc(5): times of /proc/stat and /proc/PID/stat are in USER_HZ, which is 100 wherever Linux exports it. */
-const TICKS_PER_SECOND = 100;
 /** include/linux/sched.h: set for threads of the kernel. */
 const PF_KTHREAD = 0x00200000;
 
@@ -80,19 +79,14 @@ interface Task {
 
 /** Null when it is gone. */
 function taskOf(pid: number): Task | null {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return null;
-  }
-  const end = stat.lastIndexOf(')');
-  const fields = stat.slice(end + 2).split(' '); // the first is field 3 of proc(5)
+  const stat = taskStat(`/proc/${pid}/stat`);
+  if (stat === null) return null;
+  const { name, fields } = stat;
   return {
     key: `${pid} ${fields[19]}`,
     pid,
     parent: Number(fields[1]),
-    name: stat.slice(stat.indexOf('(') + 1, end),
+    name,
     kernel: (Number(fields[6]) & PF_KTHREAD) !== 0,
     seconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND,
   };

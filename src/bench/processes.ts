@@ -1,14 +1,33 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** Times of /proc/stat and of tasks are in ticks: USER_HZ, which is 100 wherever Linux exports it. */
+export const TICKS_PER_SECOND = 100;
+
+/** What /proc/PID/stat and /proc/PID/task/TID/stat say: see proc(5). */
+export interface TaskStat {
+  name: string;
+  /** What follows the name: field 3 of proc(5), the state, is the first. */
+  fields: string[];
+}
+
+/** Reads a `stat` file of a process or thread; null when it is gone. */
+export function taskStat(path: string): TaskStat | null {
+  let text: string;
+  try {
+    text = readFileSync(path, 'latin1');
+  } catch {
+    return null;
+  }
+  // The name may hold spaces and parentheses; what follows its last one does not.
+  const end = text.lastIndexOf(')');
+  return { name: text.slice(text.indexOf('(') + 1, end), fields: text.slice(end + 2).split(' ') };
+}
+
 /** Whether a process exists and is no zombie. */
 export function isAlive(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));
-  } catch {
-    return false;
-  }
+  const stat = taskStat(`/proc/${pid}/stat`);
+  return stat !== null && !/^[ZX]/.test(stat.fields[0]);
 }
 
 /** Waits until a process has ended; false when it still runs after `timeoutMs`. */
@@ -31,17 +50,10 @@ export function residentBytes(pid: number): number {
   }
 }
 
-/** Ticks of utime and stime in /proc/PID/stat: USER_HZ, which is 100 on every architecture Linux exports it for. */
-const TICKS_PER_SECOND = 100;
-
 /** Processor time of a process and of the children it has waited for, in seconds; 0 when it is gone. */
 export function cpuSeconds(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // Fields 14 to 17 (utime, stime, cutime, cstime) of proc(5); the second one, the name, may hold anything.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;
-  } catch {
-    return 0;
-  }
+  const stat = taskStat(`/proc/${pid}/stat`);
+  if (stat === null) return 0;
+  // utime, stime, cutime, cstime
+  return stat.fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;
 }

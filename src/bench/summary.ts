@@ -1,4 +1,5 @@
 import { cpus, release, totalmem } from 'node:os';
+import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
 import { DEFINITIONS } from './definitions.js';
 import { firstDifference, type RunRecord } from './record.js';
@@ -72,12 +73,18 @@ const disturbancesOf = (name: SystemName, runs: readonly RunRecord[]): string[] 
   runs.flatMap((run, i) => run.disturbances.map((text) => `${name}, run ${i + 1}: ${text}`));
 
 /** What differs first between any run and the first one; null when all answers are identical. */
-export function differenceAmong(runs: readonly RunRecord[]): string | null {
+function differenceAmong(runs: readonly RunRecord[]): string | null {
   for (const run of runs.slice(1)) {
     const difference = firstDifference(runs[0], run);
     if (difference !== null) return `${run.system}: ${difference}`;
   }
   return null;
+}
+
+/** AZ_RESULTS_DIFFER unless all answers of all runs are identical. */
+export function requireIdentical({ seed }: Pick<Task, 'seed'>, runs: readonly RunRecord[]): void {
+  const difference = differenceAmong(runs);
+  if (difference !== null) throw new AgentZipError('AZ_RESULTS_DIFFER', { what: difference, seed });
 }
 
 function summarizeSystem(

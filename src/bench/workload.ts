@@ -54,6 +54,10 @@ export interface PlanOptions {
   files: string;
 }
 
+/** What so many sandboxes take together at their ends, roughly, in bytes. */
+export const memoryOf = ({ sandboxMiB }: Pick<Workload, 'sandboxMiB'>, sandboxes: number): number =>
+  sandboxes * sandboxMiB * 2 ** 20;
+
 /** Agents at work: which programs, how many of each, and what they do when. */
 export interface Workload {
   readonly name: string;

@@ -1,10 +1,11 @@
 import { Option } from 'commander';
-import type { BenchFlags, BenchMode } from './bench-modes.js';
+import type { BenchOptions } from '../bench/bench.js';
+import type { BenchMode } from './bench-modes.js';
 import { decimal, whole } from './options.js';
 
 const DEFAULT_LIMIT_MIB = 4096;
 
-interface CaptureFlags extends BenchFlags {
+interface CaptureFlags extends BenchOptions {
   captureTurn?: number;
   captureLimit: number;
 }
@@ -29,7 +30,7 @@ const capture: BenchMode<CaptureFlags> = {
   },
 };
 
-interface ReplayFlags extends BenchFlags {
+interface ReplayFlags extends BenchOptions {
   level?: number;
   cutoff?: number;
   candidates?: number;

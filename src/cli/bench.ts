@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander';
-import { runBench } from '../bench/bench.js';
+import { type BenchOptions, runBench } from '../bench/bench.js';
 import { interruptible } from '../bench/interrupt.js';
 import { SYSTEMS } from '../bench/systems/table.js';
 import { WORKLOADS } from '../bench/workloads/table.js';
 import { AgentZipError } from '../errors.js';
-import { BENCH_MODES, type BenchFlags, type BenchMode } from './bench-modes.js';
+import { BENCH_MODES, type BenchMode } from './bench-modes.js';
 import { decimal, whole } from './options.js';
 
 const DEFAULT_FILES = '/var/cache/agentzip-bench';
@@ -47,7 +47,7 @@ export function benchCommand(): Command {
     command.addOption(modeOption(mode));
     for (const option of mode.options ?? []) command.addOption(option);
   }
-  return command.addHelpText('after', lists).action(async (given: BenchFlags & Record<string, unknown>) => {
+  return command.addHelpText('after', lists).action(async (given: BenchOptions & Record<string, unknown>) => {
     const screen = process.stdout;
     await interruptible(screen, (signal) =>
       act({ ...given, command: typed(process.argv.slice(2)), screen, signal }, given, command),
@@ -67,7 +67,7 @@ function refuseStray(command: Command, chosen: BenchMode | undefined): void {
   }
 }
 
-async function act(flags: BenchFlags, given: Record<string, unknown>, command: Command): Promise<void> {
+async function act(flags: BenchOptions, given: Record<string, unknown>, command: Command): Promise<void> {
   const chosen = BENCH_MODES.filter((mode) => given[modeOption(mode).attributeName()] !== undefined);
   if (chosen.length > 1) {
     const what = `only one of ${chosen.map((mode) => modeOption(mode).long).join(', ')} at a time`;

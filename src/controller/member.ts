@@ -92,20 +92,16 @@ export class Member {
     const owned = this.look?.owned ?? [];
     if (hotPhases === 0) return owned;
     const cold: number[] = [];
-    for (const { address, length } of owned) {
-      for (let page = address / PAGE; page < (address + length) / PAGE; page++) {
-        if (!this.usage.isHot(page, hotPhases)) cold.push(page);
-      }
-    }
+    forEachPage(owned, (page) => {
+      if (!this.usage.isHot(page, hotPhases)) cold.push(page);
+    });
     return rangesOfPages(cold);
   }
 
   /** These pages are about to go out; `sequence` is the pager's write sequence before that. */
   leaving(ranges: readonly Range[], sequence: number): void {
     this.leftAt ??= sequence;
-    for (const { address, length } of ranges) {
-      for (let page = address / PAGE; page < (address + length) / PAGE; page++) this.cached.set(page, LEFT);
-    }
+    forEachPage(ranges, (page) => this.cached.set(page, LEFT));
   }
 
   /**
@@ -153,10 +149,14 @@ export class Member {
   }
 }
 
+function forEachPage(ranges: readonly Range[], visit: (page: number) => void): void {
+  for (const { address, length } of ranges) {
+    for (let page = address / PAGE; page < (address + length) / PAGE; page++) visit(page);
+  }
+}
+
 function pagesOf(look: Look): PageTable<Uint8Array> {
   const pages = byteTable();
-  for (const { address, length } of look.owned) {
-    for (let page = address / PAGE; page < (address + length) / PAGE; page++) pages.set(page, 1);
-  }
+  forEachPage(look.owned, (page) => pages.set(page, 1));
   return pages;
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
-import { pageOut } from '../memory/pageout.js';
+import { type AdviceOptions, pageOut } from '../memory/pageout.js';
 import { releaseCached } from '../memory/release.js';
 import { rangesOfPages } from '../memory/restore.js';
 import { PAGE } from '../native/libc.js';
@@ -119,16 +119,18 @@ export class WindowRunner {
   private async pageOutOnce(sandbox: Sandbox, window: Window, turn: () => Promise<void>): Promise<void> {
     const { policy, pager } = this.context;
     const { sequence } = await pager.request('sequence', {});
+    const advice = this.advice(window, turn);
     for (const member of [...sandbox.members.values()]) {
       if (!window.open) return;
       const ranges = member.goingOut(policy.pageout.hotPhases);
       member.leaving(ranges, sequence);
-      await pageOut(member.pidfd, ranges, {
-        vectorBytes: policy.pageout.vectorKiB * 1024,
-        cancelled: () => !window.open,
-        turn,
-      });
+      await pageOut(member.pidfd, ranges, advice);
     }
+  }
+
+  private advice(window: Window, turn: () => Promise<void>): AdviceOptions {
+    const vectorBytes = this.context.policy.pageout.vectorKiB * 1024;
+    return { vectorBytes, cancelled: () => !window.open, turn };
   }
 
   /**
@@ -149,14 +151,10 @@ export class WindowRunner {
   }
 
   private async release(sandbox: Sandbox, window: Window, turn: () => Promise<void>): Promise<void> {
-    const { policy, pager } = this.context;
+    const advice = this.advice(window, turn);
     for (const member of [...sandbox.members.values()]) {
-      const pages = await member.cachedPages(pager);
-      const released = await releaseCached(member, rangesOfPages(pages), {
-        vectorBytes: policy.pageout.vectorKiB * 1024,
-        cancelled: () => !window.open,
-        turn,
-      });
+      const pages = await member.cachedPages(this.context.pager);
+      const released = await releaseCached(member, rangesOfPages(pages), advice);
       member.released(pages.slice(0, released));
     }
   }

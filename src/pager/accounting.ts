@@ -86,16 +86,16 @@ function entriesOf(
 export function storeMemory(
   tables: Tables,
   { hashes, sketches }: Volatile,
+  usedSlots: number,
   files: { store: number; index: number },
 ): StoreMemory {
-  const { superblock, slotObject, objectKind, objectLength, mapping } = tables;
+  const { superblock, objectKind, objectLength, mapping } = tables;
   const memory = {
     ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
     indexHeldBytes: files.index,
     indexUsedBytes: hashes.used().byteLength + sketches.used().byteLength,
   };
-  let [slots, objects] = [0, 0];
-  for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) if (slotObject[slot] !== 0) slots++;
+  let objects = 0;
   for (let object = 1; object < superblock[Super.HIGH_OBJECT]; object++) {
     const kind = objectKind[object];
     if (kind === Kind.FREE) continue;
@@ -109,7 +109,7 @@ export function storeMemory(
     const width = entries === null ? 0 : bytes / entries[1];
     const reached = entries === null ? bytes : Math.ceil(entries[0] * width);
     memory.tableHeldBytes += residentBytes(mapping.address + offset, reached);
-    memory.tableUsedBytes += width * (name.startsWith('slot') ? slots : objects);
+    memory.tableUsedBytes += width * (name.startsWith('slot') ? usedSlots : objects);
   }
   memory.arenaHeldBytes = Math.max(0, files.store - memory.tableHeldBytes);
   return memory;

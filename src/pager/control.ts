@@ -131,10 +131,11 @@ function statusOf(engine: Engine): PagerStatus {
     pack: mapping.pack,
     residentBytes: packResidentBytes(mapping),
   }));
+  const use = countStore(tables);
   return {
-    ...countStore(tables),
+    ...use,
     poolBytes: engine.poolBytes,
-    store: engine.storeMemory(),
+    store: engine.storeMemory(use.usedSlots),
     baseBytes: packs.reduce((sum, { residentBytes }) => sum + residentBytes, 0),
     reads: shared.counters[Counter.READS],
     writes: shared.counters[Counter.WRITES],
@@ -150,7 +151,6 @@ function statusOf(engine: Engine): PagerStatus {
 
 function lastCorrupt({ tables, shared }: Engine): { slot: number; owner: string | null } {
   const slot = shared.counters[Counter.CORRUPT_SLOT];
-  const id = tables.slotOwner[slot] & OWNER_MASK;
-  const owner = [...tables.owners.entries()].find(([, known]) => known === id);
-  return { slot, owner: owner?.[0] ?? null };
+  const owner = tables.slotOwner[slot] & OWNER_MASK;
+  return { slot, owner: owner === 0 ? null : tables.owners.name(owner) };
 }

@@ -81,8 +81,8 @@ export class Engine {
     return memoryBytes(this.storeFd) + memoryBytes(this.volatileFd);
   }
 
-  storeMemory(): StoreMemory {
-    return storeMemory(this.tables, this.shared, {
+  storeMemory(usedSlots: number): StoreMemory {
+    return storeMemory(this.tables, this.shared, usedSlots, {
       store: memoryBytes(this.storeFd),
       index: memoryBytes(this.volatileFd),
     });

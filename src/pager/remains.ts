@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { MNT_DETACH, swapoff, umount } from '../native/system.js';
 import { FILE_NAME } from './fuse-protocol.js';
+import { isSwap } from './swap-area.js';
 
 /** Loop devices over the file of a mount point of ours. */
 function loopDevices(mountPoint: string): string[] {
@@ -29,9 +30,8 @@ const isMounted = (mountPoint: string): boolean =>
 export async function clearRemains(mountPoint: string): Promise<string[]> {
   const removed: string[] = [];
   if (!isMounted(mountPoint)) return removed;
-  const swaps = readFileSync('/proc/swaps', 'utf8');
   for (const device of loopDevices(mountPoint)) {
-    if (!swaps.includes(`${device} `)) continue;
+    if (!isSwap(device)) continue;
     await swapoff(device);
     removed.push(`swap ${device}`);
   }

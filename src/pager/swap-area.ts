@@ -21,13 +21,16 @@ function swapHeader(pages: number): Uint8Array {
   return page;
 }
 
+/** Is a block device swap now? */
+export const isSwap = (device: string): boolean => readFileSync('/proc/swaps', 'utf8').includes(`${device} `);
+
 /**
  * Makes a block device of `pages` pages a swap area and turns it on. AZ_SWAP_BUSY, with nothing written to it, when
  * somebody else did so already.
  */
 export async function activateSwap(device: string, pages: number): Promise<void> {
   const busy = new AgentZipError('AZ_SWAP_BUSY', { device });
-  if (readFileSync('/proc/swaps', 'utf8').includes(`${device} `)) throw busy;
+  if (isSwap(device)) throw busy;
   await format(device, pages);
   try {
     await swapon(device, SWAP_FLAG_DISCARD_PAGES | SWAP_FLAG_PREFER | PRIORITY_MAX);

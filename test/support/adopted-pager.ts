@@ -2,34 +2,12 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op } from '../../src/pager/protocol.js';
-
-const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
-const NO_MEMORY = {
-  ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
-  ...{ indexHeldBytes: 0, indexUsedBytes: 0 },
-};
+import { HELLO, NO_STATUS } from './scripted-pager.js';
 
 /** Answers as `{ok}` or `{error}`, by request. */
 const ANSWERS: Partial<Record<Op, object>> = {
-  hello: { ok: { pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 } },
-  status: {
-    ok: {
-      ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, encodings: NO_ENCODINGS },
-      store: NO_MEMORY,
-      ...{
-        reads: 0,
-        writes: 0,
-        discards: 0,
-        refusedWrites: 0,
-        corruptPages: 0,
-        lastCorrupt: null,
-        storeLimitBytes: 0,
-        sequence: 1,
-        packs: [],
-        owners: [],
-      },
-    },
-  },
+  hello: { ok: HELLO },
+  status: { ok: NO_STATUS },
 };
 
 /**

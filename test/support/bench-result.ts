@@ -1,4 +1,4 @@
-import type { BenchResult, SystemResult, Timeline } from '../../src/bench/result.js';
+import { type BenchResult, MEMORY, type SystemResult, type Timeline } from '../../src/bench/result.js';
 import { quantile, quantiles, type Spread, spread, timeAverage } from '../../src/bench/stats.js';
 import { Random } from './seed.js';
 
@@ -165,15 +165,6 @@ function summary(m: Model, runs: Run[], before: Run[], seed: number): SystemResu
   const random = new Random(seed, m.system, 'summary');
   const toolMs = quantiles(runs.flatMap((run) => run.latencies));
   const toolMsBefore = quantiles(before.flatMap((run) => run.latencies));
-  const memory = [
-    'ownedMean',
-    'poolMean',
-    'baseMean',
-    'overheadMean',
-    'swapCacheMean',
-    'waitEndMean',
-    'peak',
-  ] as const;
   const around = (value: number): Spread =>
     spread(Array.from({ length: RUNS }, () => value * random.lognormal(1, 0.04)));
   return {
@@ -193,7 +184,7 @@ function summary(m: Model, runs: Run[], before: Run[], seed: number): SystemResu
       ...{ p50: toolMs.p50 / toolMsBefore.p50, p95: toolMs.p95 / toolMsBefore.p95 },
       p99: toolMs.p99 / toolMsBefore.p99,
     },
-    memory: Object.fromEntries(memory.map((key) => [key, each((f) => f[key])])) as SystemResult['memory'],
+    memory: Object.fromEntries(MEMORY.map((key) => [key, each((f) => f[key])])) as SystemResult['memory'],
     faults: {
       demand: m.out > 0 ? random.integer(2000, 90_000) : 0,
       prefetched: m.encodings ? random.integer(90_000, 400_000) : 0,

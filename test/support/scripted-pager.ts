@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { PagerClient } from '../../src/pager/client.js';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
-import type { Op, Requests } from '../../src/pager/protocol.js';
+import type { Op, PagerInfo, PagerStatus, Requests } from '../../src/pager/protocol.js';
 
 const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, zstd: 0, raw: 0, staged: 0 };
 const NO_MEMORY = {
@@ -13,36 +13,41 @@ const NO_MEMORY = {
 
 type Script = { [O in Op]?: (request: Requests[O]['request'], tail: Uint8Array) => Requests[O]['reply'] };
 
+/** The status of a pager that holds nothing. */
+export const NO_STATUS: PagerStatus = {
+  ...{
+    poolBytes: 0,
+    baseBytes: 0,
+    usedSlots: 0,
+    foreignSlots: 0,
+    encodings: NO_ENCODINGS,
+    store: NO_MEMORY,
+  },
+  encodingBytes: NO_ENCODINGS,
+  ...{
+    reads: 0,
+    writes: 0,
+    discards: 0,
+    refusedWrites: 0,
+    corruptPages: 0,
+    lastCorrupt: null,
+    storeLimitBytes: 0,
+    sequence: 1,
+    packs: [],
+    owners: [],
+  },
+};
+
+/** What `hello` says: a swap type that no device of this host has, so that nothing counts as paged out to it. */
+export const HELLO: PagerInfo = { pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 };
+
 const ANSWERS: Script = {
-  // A swap type that no device of this host has: nothing counts as paged out to it.
-  hello: () => ({ pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 }),
+  hello: () => HELLO,
   sequence: () => ({ sequence: 1 }),
   loadPack: () => ({ pack: 1, pages: 0, distinctPages: 0 }),
   claim: () => ({ accepted: 0, stale: 0 }),
   closeWindow: () => ({ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0, encodings: NO_ENCODINGS }),
-  status: () => ({
-    ...{
-      poolBytes: 0,
-      baseBytes: 0,
-      usedSlots: 0,
-      foreignSlots: 0,
-      encodings: NO_ENCODINGS,
-      store: NO_MEMORY,
-    },
-    encodingBytes: NO_ENCODINGS,
-    ...{
-      reads: 0,
-      writes: 0,
-      discards: 0,
-      refusedWrites: 0,
-      corruptPages: 0,
-      lastCorrupt: null,
-      storeLimitBytes: 0,
-      sequence: 1,
-      packs: [],
-      owners: [],
-    },
-  }),
+  status: () => NO_STATUS,
 };
 
 /** Speaks the pager's protocol over a real socket, serves no device, and notes what it is asked. */

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { failed } from '../lines.js';
+import { taskStat, TICKS_PER_SECOND } from '../processes.js';
 
 const SCHED_IDLE = 5;
 /** Fields of /proc/PID/task/TID/stat behind the name (proc(5)): utime, stime, policy. */
 const UTIME = 11;
 const POLICY = 38;
-const TICKS_PER_SECOND = 100;
 
 /**
  * Processor seconds so far of a process's threads with scheduling policy SCHED_IDLE. In the pager these are the
@@ -14,9 +15,9 @@ export function idleThreadSeconds(pid: number): number {
   let seconds = 0;
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const folder = `/proc/${pid}/task/${thread}`;
-    const stat = readFileSync(`${folder}/stat`, 'latin1');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (Number(fields[POLICY]) === SCHED_IDLE) seconds += threadSeconds(folder, fields);
+    const stat = taskStat(`${folder}/stat`);
+    if (stat === null) throw failed(`thread ${thread} of process ${pid} ended`);
+    if (Number(stat.fields[POLICY]) === SCHED_IDLE) seconds += threadSeconds(folder, stat.fields);
   }
   return seconds;
 }

@@ -1,8 +1,8 @@
-import { cpus, release, totalmem } from 'node:os';
 import { PAGE } from '../../native/libc.js';
 import { zstdVersion } from '../../native/zstd.js';
-import { version } from '../../paths.js';
 import type { EncodingOptions } from '../../store/refiner.js';
+import type { BenchResult } from '../result.js';
+import { hostFacts } from '../summary.js';
 import type { BaselineResult } from './baselines.js';
 import type { DecodeTimes } from './decode-times.js';
 import type { DumpHeader } from './dump.js';
@@ -12,15 +12,7 @@ import type { ReplayStore } from './replay-store.js';
 /** What a replay found; src/bench/replay.schema.json says what each figure means. */
 export interface ReplayResult {
   schema: 'agentzip.replay/1';
-  host: {
-    kernel: string;
-    cpus: number;
-    cpu: string;
-    memoryBytes: number;
-    node: string;
-    agentzip: string;
-    zstd: string;
-  };
+  host: BenchResult['host'] & { zstd: string };
   workload: string;
   seed: number;
   turn: number;
@@ -76,7 +68,7 @@ export function summarizeReplay(replayed: Replayed): ReplayResult {
   const [{ workload, seed, turn }] = headers;
   return {
     schema: 'agentzip.replay/1',
-    host: hostFacts(),
+    host: { ...hostFacts(), zstd: zstdVersion() },
     ...{ workload, seed, turn, sandboxes: headers.length, encoding, pages, dumpBytes },
     leftPages: sum((header) => header.leftPages),
     identical: true,
@@ -119,13 +111,3 @@ function memoryOf(store: ReplayStore, { total, baseUsedBytes }: StoreFigures): R
     baseUsedBytes,
   };
 }
-
-const hostFacts = (): ReplayResult['host'] => ({
-  kernel: release(),
-  cpus: cpus().length,
-  cpu: cpus()[0]?.model ?? 'unknown',
-  memoryBytes: totalmem(),
-  node: process.version,
-  agentzip: version,
-  zstd: zstdVersion(),
-});

@@ -1,6 +1,7 @@
 import { filesFolder, workloadNamed } from '../bench.js';
 import type { Screen } from '../live.js';
 import { requireHost, runSession } from '../session.js';
+import { memoryOf } from '../workload.js';
 import { Capturer } from './capture.js';
 
 export interface RunCaptureOptions {
@@ -33,7 +34,7 @@ export async function runCapture(options: RunCaptureOptions): Promise<void> {
     await workload.prepare(files, (line) => screen.write(`${line}\n`), signal);
     signal.throwIfAborted();
     const plan = workload.plan({ seed, sandboxes, turns, timeScale, files });
-    const memoryBytes = sandboxes * workload.sandboxMiB * 2 ** 20;
+    const memoryBytes = memoryOf(workload, sandboxes);
     const run = { plan, systems: ['none'] as const, runs: 1, seed, memoryBytes };
     await runSession({ ...run, onlooker: capturer, screen, signal }, () => undefined);
   } catch (error) {

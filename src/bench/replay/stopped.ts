@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../../errors.js';
+import { taskStat } from '../processes.js';
 
 const STOP_TIMEOUT_MS = 5000;
 const POLL_MS = 2;
@@ -11,12 +12,10 @@ const AT_REST = 'TtZX';
 /** States of a process's threads, a letter each; empty when it is gone. */
 function states(pid: number): string {
   try {
-    return readdirSync(`/proc/${pid}/task`)
-      .map((thread) => {
-        const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
-        return stat[stat.lastIndexOf(')') + 2];
-      })
-      .join('');
+    const threads = readdirSync(`/proc/${pid}/task`);
+    const stats = threads.map((thread) => taskStat(`/proc/${pid}/task/${thread}/stat`));
+    // Threads come and go: a list that was not whole says nothing.
+    return stats.includes(null) ? '' : stats.map((stat) => stat!.fields[0]).join('');
   } catch {
     return '';
   }

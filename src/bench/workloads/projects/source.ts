@@ -2,6 +2,7 @@ import { type ExecFileException, execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { AgentZipError } from '../../../errors.js';
+import { ensurePackages } from '../../debian.js';
 import type { Project } from './project.js';
 
 const run = promisify(execFile);
@@ -30,8 +31,8 @@ export const dependenciesOf = (files: string, project: Project): string =>
 
 /**
  * Brings projects and what their tests need from Debian's packages into `files`. The packages are downloaded and
- * unpacked there, not installed; only git is, when it is missing. AZ_WORKLOAD_FAILED when a package can not be had or
- * has another version than the task set was written for.
+ * unpacked there, not installed; only git is, when it is missing: see ensurePackages. AZ_WORKLOAD_FAILED when a package
+ * can not be had or has another version than the task set was written for.
  */
 export async function prepareProjects(
   files: string,
@@ -41,10 +42,7 @@ export async function prepareProjects(
 ): Promise<void> {
   const missing = projects.filter((project) => !existsSync(`${projectRoot(files, project)}/repo`));
   if (missing.length === 0) return;
-  if (!existsSync('/usr/bin/git')) {
-    note('installing from Debian: git');
-    await apt(['install', '-y', '-qq', '--no-install-recommends', 'git'], '/', signal);
-  }
+  if (!existsSync('/usr/bin/git')) await ensurePackages(['git'], note, signal);
   const folder = `${files}/python-projects`;
   const packages = [...new Set(missing.flatMap(packagesOf))];
   note(`fetching from Debian into ${folder}: ${packages.join(' ')}`);

@@ -174,6 +174,7 @@ describe('a collector', () => {
         probeEvents: 50,
         probeDrops: 0,
         refused: 6,
+        freed: 0,
         corrupt: 0,
       },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },

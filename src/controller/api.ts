@@ -114,6 +114,8 @@ export interface Status {
     reads: number;
     writes: number;
     discards: number;
+    /** Slots freed before the kernel said that they are free. */
+    freedSlots: number;
     /** Writes that found the store full, so far: the kernel keeps those pages in memory. */
     refusedWrites: number;
     corruptPages: number;

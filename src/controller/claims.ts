@@ -99,17 +99,21 @@ async function claimMember(
   );
   const common = { owner: sandbox.id, domain: sandbox.domain, pack: base?.pack ?? null, sequence };
   for (const sole of [true, false]) {
-    const chosen = [...pages.keys()].filter((i) => member.isSole(pages[i], slots[i]) === sole);
+    const chosen = [...pages.keys()].filter((i) => member.wasSole(pages[i]) === sole);
     for (let at = 0; at < chosen.length; at += BATCH_PAGES) {
       const batch = chosen.slice(at, at + BATCH_PAGES);
       const { stale } = await pager.claim({
         ...common,
-        sole,
+        soleSince: sole ? member.soleSince : null,
         slots: Uint32Array.from(batch, (i) => slots[i]),
         templatePages: Uint32Array.from(batch, (i) => templatePages[i]),
       });
       // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
-      if (stale === 0) for (const i of batch) member.claimed.set(pages[i], slots[i]);
+      if (stale > 0) continue;
+      for (const i of batch) {
+        member.claimed.set(pages[i], slots[i]);
+        if (sole) sandbox.soleSlots.set(slots[i], 1);
+      }
     }
   }
 }

@@ -3,6 +3,7 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
+import type { Sandbox } from './sandbox.js';
 import type { Registry } from './registry.js';
 import type { SlotOwners } from './slot-owners.js';
 import type { StreamTimes } from './stream-times.js';
@@ -23,6 +24,6 @@ export interface Context {
   readonly metrics: Metrics;
   /** Takes what the probes have reported so far, before it is built on. */
   readonly pollProbes: () => void;
-  /** Are all processes gone that ever descended from a sandbox? Only the probes can tell; false without them. */
-  readonly lineageEnded: () => boolean;
+  /** Are all living processes that descend from the sandbox's its members? False when it can not be known. */
+  readonly knowsLineage: (sandbox: Sandbox) => boolean;
 }

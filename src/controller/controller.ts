@@ -91,6 +91,7 @@ export class AgentController implements Controller {
     probes: Probes,
   ): Promise<AgentController> {
     const info = await pager.request('hello', {});
+    await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(probes);
     const registry = new Registry(own, watcher, policy.prefetch.phases);
@@ -107,7 +108,7 @@ export class AgentController implements Controller {
         turns: new Turns(),
         streams: new StreamTimes(),
         pollProbes: () => controller.following.poll(),
-        lineageEnded: () => controller.following.knowsAllTracked(),
+        knowsLineage: (sandbox) => watcher.complete && controller.following.knowsLineage(sandbox),
       },
       probes,
       watcher,
@@ -217,6 +218,7 @@ export class AgentController implements Controller {
         reads: pager.reads,
         writes: pager.writes,
         discards: pager.discards,
+        freedSlots: pager.freedSlots,
         refusedWrites: pager.refusedWrites,
         corruptPages: pager.corruptPages,
       },

@@ -13,6 +13,10 @@ const POLL_MS = 50;
 /** Has the probes watch processes. A process they can not take is followed by looking for it, as without probes. */
 export class ProbeWatcher implements Watcher {
   readonly warnings = new Set<string>();
+  /** It could watch all processes it was given. */
+  get complete(): boolean {
+    return this.warnings.size === 0;
+  }
 
   constructor(private readonly probes: Probes) {}
 
@@ -49,11 +53,16 @@ export class Following implements TelemetrySink {
     this.probes.poll(this);
   }
 
-  /** Do all processes that the kernel tracks for us belong to sandboxes we know of, so that none is left over? */
-  knowsAllTracked(): boolean {
+  /**
+   * Are all living processes that descend from the sandbox's its members? Only the probes can tell, and only as long as
+   * they were told of every fork.
+   */
+  knowsLineage(sandbox: Sandbox): boolean {
     this.poll();
-    const complete = ['process_fork', 'process_exit'].every((name) => this.probes.attached.includes(name));
-    return complete && this.probes.tracked().every((pid) => this.registry.ownerOf(pid) !== undefined);
+    const { attached } = this.probes;
+    const complete = ['process_fork', 'process_exit'].every((name) => attached.includes(name));
+    if (!complete || sandbox.escaped || this.probes.stats().droppedBy.trackedFull > 0) return false;
+    return this.probes.tracked().every((pid) => this.registry.knows(pid));
   }
 
   fault(tag: number, pid: number, address: number): void {
@@ -69,7 +78,9 @@ export class Following implements TelemetrySink {
 
   fork(tag: number, _parentPid: number, childPid: number): void {
     const sandbox = this.registry.tagged(tag);
-    if (sandbox !== undefined) this.registry.join(sandbox, childPid);
+    if (sandbox === undefined) return;
+    sandbox.forks++;
+    this.registry.join(sandbox, childPid);
   }
 
   exec(tag: number, pid: number): void {

@@ -5,6 +5,7 @@ import { pidfdOpen, type Range } from '../native/process.js';
 import { lookAt, type Look, type LookOptions } from '../memory/look.js';
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
+import { solePages } from '../memory/references.js';
 import { rangesOfPages } from '../memory/restore.js';
 import type { PagerClient } from '../pager/client.js';
 import { Usage, type Outcome, type PhaseCounts } from './usage.js';
@@ -21,8 +22,9 @@ export class Member {
   readonly claimed = wordTable();
   /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
   private readonly cached = byteTable();
-  /** Page → slot of pages that were exclusive when they went there: nobody else but descendants can have the slot. */
-  private readonly sole = wordTable();
+  /** Pages that were nobody else's when they last went, and the pager's write sequence before the first of them did. */
+  private sole = byteTable();
+  soleSince: number | null = null;
   /** Write sequence before the first page that is LEFT went. */
   private leftAt: number | null = null;
 
@@ -76,6 +78,8 @@ export class Member {
 
   /** Ends the tool phase since the last look: compares it with a new one, which it remembers. */
   endPhase(swapType: number): PhaseCounts {
+    this.sole = byteTable();
+    this.soleSince = null;
     const before = this.look;
     const now = this.refresh({ flags: true, swapType });
     if (before === null || now === null) return { demand: 0, used: 0, wasted: 0 };
@@ -101,7 +105,12 @@ export class Member {
   /** These pages are about to go out; `sequence` is the pager's write sequence before that. */
   leaving(ranges: readonly Range[], sequence: number): void {
     this.leftAt ??= sequence;
-    forEachPage(ranges, (page) => this.cached.set(page, LEFT));
+    this.soleSince ??= sequence;
+    const sole = solePages(this.process, ranges);
+    forEachPage(ranges, (page) => {
+      this.cached.set(page, LEFT);
+      this.sole.set(page, sole.get(page));
+    });
   }
 
   /**
@@ -115,7 +124,6 @@ export class Member {
       else if (state === LEFT) left.push(page);
     });
     const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
-    left.forEach((page, i) => this.sole.set(page, slots[i]));
     if (this.leftAt !== null && left.length > 0) {
       const written = await pager.writtenSince(this.leftAt, slots);
       left.forEach((page, i) => this.cached.set(page, written(i) ? CACHED : 0));
@@ -126,8 +134,9 @@ export class Member {
     return pages;
   }
 
-  isSole(page: number, slot: number): boolean {
-    return this.sole.get(page) === slot;
+  /** Had nobody else the page when it last went out in this window? */
+  wasSole(page: number): boolean {
+    return this.sole.get(page) !== 0;
   }
 
   released(pages: readonly number[]): void {
@@ -140,6 +149,7 @@ export class Member {
     this.claimed.clear();
     this.cached.clear();
     this.sole.clear();
+    this.soleSince = null;
     this.leftAt = null;
     this.usage.clear();
   }

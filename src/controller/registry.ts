@@ -90,7 +90,9 @@ export class Registry {
     const live = sandbox.livePids();
     const now = new Set(sandbox.membership.pids(live));
     for (const pid of sandbox.members.keys()) {
-      if (!now.has(pid) || !live.includes(pid)) this.leave(sandbox, pid);
+      if (now.has(pid) && live.includes(pid)) continue;
+      sandbox.escaped ||= live.includes(pid);
+      this.leave(sandbox, pid);
     }
     for (const pid of now) this.join(sandbox, pid);
     return sandbox.members.size > 0;
@@ -113,6 +115,11 @@ export class Registry {
     this.byPid.delete(pid);
     this.watcher.untrack(pid);
     member.close();
+  }
+
+  /** Is it a process of a sandbox, as far as is known? */
+  knows(pid: number): boolean {
+    return this.byPid.has(pid);
   }
 
   /** Sandbox of a process; a pid that a stranger has taken over belongs to nobody. */

@@ -1,4 +1,5 @@
 import type { Membership } from '../hosts/plain.js';
+import { byteTable } from '../memory/page-table.js';
 import { isAlive } from '../memory/process.js';
 import type { EventType, HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
 import type { Member } from './member.js';
@@ -38,11 +39,18 @@ export class Sandbox {
   paused = false;
   /** The pager holds its name, and maybe slots of it. */
   knownToPager = false;
+  /** Slots claimed as nobody else's. Some may be free by now, or somebody else's: the pager knows. */
+  readonly soleSlots = byteTable();
+  /** Processes forked so far, as the probes told. */
+  forks = 0;
+  /** A living process has left it, so that pages of it may be where nobody looks. */
+  escaped = false;
   windows = 0;
   lastWindow: WindowSummary | null = null;
   demandFaults = 0;
   prefetchedPages = 0;
   wastedPages = 0;
+  freedSlots = 0;
 
   constructor(
     readonly id: string,

@@ -83,6 +83,7 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     probeEvents: probes.events,
     probeDrops: probes.dropped,
     refused: pager.refusedWrites,
+    freed: pager.freedSlots,
     corrupt: pager.corruptPages,
     droppedSpans,
   };

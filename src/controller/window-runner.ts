@@ -10,6 +10,7 @@ import type { RefineResult } from '../pager/protocol.js';
 import type { HostEvent, WindowSummary } from './api.js';
 import { claimPass, claimSettled, lookFirst, type Looks } from './claims.js';
 import type { Context } from './context.js';
+import { freeGarbage } from './garbage.js';
 import type { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import { settled } from './settle.js';
@@ -49,7 +50,7 @@ export class WindowRunner {
     if (ended) {
       // A process that ends is reported before its memory is torn down.
       await sleep(TEARDOWN_MS);
-      ended = this.context.lineageEnded();
+      ended = sandbox.members.size === 0 && this.context.knowsLineage(sandbox);
     }
     await this.context.pager.request('forget', { owner: sandbox.id, ended });
   }
@@ -173,6 +174,7 @@ export class WindowRunner {
     const { registry } = this.context;
     let wait = CLAIM_MS;
     let before = -1;
+    let tidied = false;
     while (window.open) {
       if (!window.settled) {
         await this.context.turns.pageOut(window.signal, async (turn) => {
@@ -185,6 +187,10 @@ export class WindowRunner {
       if (left < 0 || (done && !registry.refresh(sandbox))) {
         window.end('exit');
         return;
+      }
+      if (!tidied) {
+        tidied = true;
+        sandbox.freedSlots += await freeGarbage(this.context, sandbox, window.signal);
       }
       // What a pass could not claim the next seldom can, unless more has gone out.
       wait = left > 0 && left !== before ? CLAIM_MS : Math.min(2 * wait, CLAIM_IDLE_MS);

@@ -22,6 +22,7 @@ export interface Reading {
   probeEvents: number;
   probeDrops: number;
   refused: number;
+  freed: number;
   corrupt: number;
   droppedSpans: number;
 }
@@ -56,6 +57,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     'probeEvents',
     'probeDrops',
     'refused',
+    'freed',
     'corrupt',
     'droppedSpans',
   ] as const) {

@@ -140,6 +140,12 @@ export const METRICS = {
     kind: 'counter',
     description: 'Writes of pages that found the store full; the pages stay in memory.',
   },
+  freed: {
+    name: 'agentzip.pages.freed',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Stored pages that nobody had any more, freed before the kernel told.',
+  },
   corrupt: {
     name: 'agentzip.pages.corrupt',
     unit: '{page}',

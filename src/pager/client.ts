@@ -8,6 +8,9 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+const bytesOf = (slots: Uint32Array): Uint8Array =>
+  new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
+
 /** The controller's end of the pager's socket. Requests are answered in any order. */
 export class PagerClient {
   private readonly waiting = new Map<number, Waiting>();
@@ -73,10 +76,19 @@ export class PagerClient {
 
   /** For each slot: was it written after `sequence`? */
   async writtenSince(sequence: number, slots: Uint32Array): Promise<(index: number) => boolean> {
-    const tail = new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
-    const { bitmap } = await this.request('writtenSince', { sequence }, tail);
+    const { bitmap } = await this.request('writtenSince', { sequence }, bytesOf(slots));
     const bits = Buffer.from(bitmap, 'base64');
     return (index) => (bits[index >> 3] & (1 << (index & 7))) !== 0;
+  }
+
+  /** See Requests.watch: the sequence to give to `free`. */
+  async watch(owner: string, slots: Uint32Array): Promise<number> {
+    return (await this.request('watch', { owner }, bytesOf(slots))).sequence;
+  }
+
+  /** Returns how many were freed. */
+  async free(owner: string, sequence: number, slots: Uint32Array): Promise<number> {
+    return (await this.request('free', { owner, sequence }, bytesOf(slots))).freed;
   }
 
   async drain(): Promise<void> {

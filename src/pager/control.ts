@@ -22,9 +22,9 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
+    ...slotHandlers(engine),
     hello: () => info,
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
-    writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);
       return {
@@ -36,23 +36,6 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
     async unloadPack({ pack }) {
       if (!(await engine.unloadPack(pack))) throw refuse('unloadPack', `pages still rest on pack ${pack}`);
       return {};
-    },
-    async claim(request, tail) {
-      const words = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
-      const count = words.length / 2;
-      if (!Number.isInteger(count)) throw refuse('claim', 'slots and template pages differ in number');
-      const owner = register(engine, request.owner, request.domain);
-      const slots = words.slice(0, count);
-      const { staged, stale } = await engine.request({
-        op: 'claim',
-        owner,
-        sequence: request.sequence,
-        sole: request.sole === true,
-        slots,
-      });
-      const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);
-      queue.add(owner, tables.ownerDomains[owner], request.pack ?? 0, pick(0), pick(count));
-      return { accepted: count - stale!, stale: stale! };
     },
     openWindow({ owner }) {
       // An owner without claims has nothing to refine; its first claim opens its queue.
@@ -93,9 +76,53 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
   };
 }
 
+/** Those that are about slots. */
+function slotHandlers(
+  engine: Engine,
+): Pick<Handlers, 'writtenSince' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
+  const { tables, queue } = engine;
+  const ownerOf = (name: string): number => tables.owners.find(name);
+  return {
+    writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
+    async claim(request, tail) {
+      const words = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
+      const count = words.length / 2;
+      if (!Number.isInteger(count)) throw refuse('claim', 'slots and template pages differ in number');
+      const owner = register(engine, request.owner, request.domain);
+      const slots = words.slice(0, count);
+      const { staged, stale } = await engine.request({
+        op: 'claim',
+        owner,
+        sequence: request.sequence,
+        soleSince: request.soleSince,
+        slots,
+      });
+      const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);
+      queue.add(owner, tables.ownerDomains[owner], request.pack ?? 0, pick(0), pick(count));
+      return { accepted: count - stale!, stale: stale! };
+    },
+    async watch({ owner }, tail) {
+      const { sequence } = await engine.request({ op: 'watch', owner: ownerOf(owner), slots: slotsOf(tail) });
+      return { sequence: sequence! };
+    },
+    async free({ owner, sequence }, tail) {
+      const slots = slotsOf(tail);
+      const { freed } = await engine.request({ op: 'free', owner: ownerOf(owner), sequence, slots });
+      return { freed: freed! };
+    },
+    async doubtSole() {
+      await engine.request({ op: 'doubtSole' });
+      return {};
+    },
+  };
+}
+
+const slotsOf = (tail: Uint8Array): Uint32Array =>
+  new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4)).slice();
+
 /** See Requests.writtenSince. */
 function writtenSince(tables: Tables, sequence: number, tail: Uint8Array): string {
-  const slots = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
+  const slots = slotsOf(tail);
   const bitmap = Buffer.alloc(Math.ceil(slots.length / 8));
   slots.forEach((slot, i) => {
     const later = slot < tables.slots && ((tables.slotSequence[slot] - sequence) | 0) > 0;
@@ -140,6 +167,7 @@ function statusOf(engine: Engine): PagerStatus {
     reads: shared.counters[Counter.READS],
     writes: shared.counters[Counter.WRITES],
     discards: shared.counters[Counter.DISCARDS],
+    freedSlots: shared.counters[Counter.FREED],
     refusedWrites: shared.counters[Counter.REFUSED],
     corruptPages: shared.counters[Counter.CORRUPT],
     lastCorrupt: shared.counters[Counter.CORRUPT] > 0 ? lastCorrupt(engine) : null,

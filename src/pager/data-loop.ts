@@ -51,9 +51,16 @@ function answer(request: DataLoopRequest): DataLoopReply {
   const { id } = request;
   switch (request.op) {
     case 'claim':
-      return { id, ...store.claim(request.owner, request.sequence, request.slots, request.sole) };
+      return { id, ...store.claim(request.owner, request.sequence, request.slots, request.soleSince) };
     case 'forget':
       store.forget(request.owner, request.ended);
+      return { id };
+    case 'watch':
+      return { id, sequence: store.watch(request.owner, request.slots) };
+    case 'free':
+      return { id, freed: store.free(request.owner, request.sequence, request.slots) };
+    case 'doubtSole':
+      store.doubtSole();
       return { id };
     case 'flush':
       while (commitResults(Infinity));

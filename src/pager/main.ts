@@ -72,7 +72,7 @@ async function main(options: PagerOptions): Promise<void> {
       pid: process.pid,
       version,
       device: frontEnd.device,
-      swapType: probeSwapType(),
+      swapType: await probeSwapType((slot) => engine.tables.slotObject[slot] !== 0),
       slots: engine.tables.slots,
     };
     const leave = async (): Promise<void> => {

@@ -33,8 +33,11 @@ export interface Claim {
    * slots a second time. A slot written later is refused as stale: its page may be somebody else's by now.
    */
   sequence: number;
-  /** The pages were mapped by this owner alone (anonymous and exclusive) when they went out. */
-  sole: boolean;
+  /**
+   * These pages were this owner's alone when they went out: those written after this sequence can be nobody's but its own
+   * and its descendants'. Null: not known.
+   */
+  soleSince: number | null;
   slots: Uint32Array;
   /** Page number in the pack's template address space, or NO_TEMPLATE_PAGE. */
   templatePages: Uint32Array;
@@ -104,6 +107,8 @@ export interface PagerStatus {
   reads: number;
   writes: number;
   discards: number;
+  /** Slots freed before the kernel said that they are free, so far. */
+  freedSlots: number;
   /** Writes that found the store full, so far: the kernel keeps those pages in memory. */
   refusedWrites: number;
   corruptPages: number;
@@ -130,9 +135,17 @@ export interface Requests {
   closeWindow: { request: { owner: string }; reply: RefineResult };
   /**
    * The owner is gone: its slots belong to nobody until they are discarded or overwritten. `ended`: so are all
-   * processes that descend from it, so that slots claimed as sole can be freed at once.
+   * processes that descend from it, so that slots that were its alone can be freed at once.
    */
   forget: { request: { owner: string; ended: boolean }; reply: object };
+  /**
+   * Frees slots (binary tail, u32 each) that nobody has any more, in two steps: `watch` before the page tables are looked
+   * at, `free` after. Slots that were read or written in between, or are not claimed as sole, stay.
+   */
+  watch: { request: { owner: string }; reply: { sequence: number } };
+  free: { request: { owner: string; sequence: number }; reply: { freed: number } };
+  /** The controller is new: what its predecessor knew of who alone has which slot counts no longer. */
+  doubtSole: { request: object; reply: object };
   status: { request: object; reply: PagerStatus };
   /** Page everything in, remove the device, exit. Refused with the numbers when memory does not suffice. */
   drain: { request: object; reply: object };

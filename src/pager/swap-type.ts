@@ -1,5 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 import { openSync, closeSync, readSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import {
@@ -17,14 +18,41 @@ import { MADV_PAGEOUT } from '../native/process.js';
 
 const PROBE_PAGES = 16;
 const ATTEMPTS = 10;
-const SWAPPED = 1 << 30; // bit 62, in the upper word
+const ARRIVAL_MS = 200;
+const POLL_MS = 5;
+// Documentation/admin-guide/mm/pagemap.rst: bit 62, bits 0–4, bits 5–54.
+const SWAPPED = 1 << 30;
+const TYPE_MASK = 31;
+const swapOffset = (low: number, high: number): number => (low >>> 5) + (high & 0x7fffff) * 2 ** 27;
+
+/** Is there a page of ours in each of these slots of our device? They take a moment to be written. */
+async function arrive(slots: readonly number[], isStored: (slot: number) => boolean): Promise<boolean> {
+  for (let waited = 0; waited < ARRIVAL_MS; waited += POLL_MS) {
+    if (slots.every(isStored)) return true;
+    await sleep(POLL_MS);
+  }
+  return false;
+}
+
+/** Swap type and slots of the pages that are out, by the first one's device. */
+function outOf(entries: Uint32Array): { type: number; slots: number[] } | null {
+  let type = -1;
+  const slots: number[] = [];
+  for (let i = 0; i < entries.length; i += 2) {
+    const [low, high] = [entries[i], entries[i + 1]];
+    if ((high & SWAPPED) === 0) continue;
+    if (type < 0) type = low & TYPE_MASK;
+    if ((low & TYPE_MASK) === type) slots.push(swapOffset(low, high));
+  }
+  return type < 0 ? null : { type, slots };
+}
 
 /**
  * Pages some memory of our own out and back in: the number pagemap gives to our device, and proof that the way
  * through kernel, device and store works before any sandbox depends on it. The device has the highest priority,
- * so the pages go there.
+ * so the pages go there; where another has the same, only what `isStored` in their slots here tells that it was ours.
  */
-export function probeSwapType(): number {
+export async function probeSwapType(isStored: (slot: number) => boolean): Promise<number> {
   const bytes = PROBE_PAGES * PAGE;
   const address = mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const pagemap = openSync('/proc/self/pagemap', 'r');
@@ -37,16 +65,16 @@ export function probeSwapType(): number {
       memory.set(wrote);
       madvise(address, bytes, MADV_PAGEOUT);
       readSync(pagemap, new Uint8Array(entries.buffer), 0, entries.byteLength, (address / PAGE) * 8);
-      const swapped = entries.findIndex((word, i) => i % 2 === 1 && (word & SWAPPED) !== 0);
-      if (swapped < 0) continue;
-      const type = entries[swapped - 1] & 31;
+      const out = outOf(entries);
+      if (out === null) continue;
+      const ours = await arrive(out.slots, isStored);
       if (Buffer.compare(memory, wrote) !== 0) {
         throw new AgentZipError('AZ_PAGER_START', {
           reason: 'a page came back changed',
           log: 'the kernel log',
         });
       }
-      return type;
+      if (ours) return out.type;
     }
     throw new AgentZipError('AZ_PAGER_START', {
       reason: 'the kernel does not page out to the new device',

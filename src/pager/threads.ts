@@ -17,7 +17,17 @@ export interface DataLoopInput {
 }
 
 export type DataLoopRequest =
-  | { id: number; op: 'claim'; owner: number; sequence: number; slots: Uint32Array; sole: boolean }
+  | {
+      id: number;
+      op: 'claim';
+      owner: number;
+      sequence: number;
+      slots: Uint32Array;
+      soleSince: number | null;
+    }
+  | { id: number; op: 'watch'; owner: number; slots: Uint32Array }
+  | { id: number; op: 'free'; owner: number; sequence: number; slots: Uint32Array }
+  | { id: number; op: 'doubtSole' }
   | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
   | { id: number; op: 'addPack'; mapping: PackMapping }
@@ -29,6 +39,8 @@ export interface DataLoopReply {
   staged?: Uint32Array;
   stale?: number;
   removed?: boolean;
+  sequence?: number;
+  freed?: number;
 }
 
 /** What the loop says unasked. */

@@ -79,6 +79,7 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.pages, encodings),
     ...family(METRICS.foreign, [[{}, pager.foreignSlots]]),
     ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
+    ...family(METRICS.freed, [[{}, pager.freedSlots]]),
     ...family(METRICS.corrupt, [[{}, pager.corruptPages]]),
     ...family(METRICS.probeEvents, [[{}, probes.events]]),
     ...family(METRICS.probeDrops, [[{}, probes.dropped]]),

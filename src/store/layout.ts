@@ -15,9 +15,15 @@ export const MAGIC = 0x53545a41; // "AZTS"
 export const MAX_OWNERS = 4096;
 export const MAX_DOMAINS = 4096;
 export const MAX_PACKS = 255;
-/** Bit of a slot's owner: the page was mapped by the owner alone when it went out. The rest is the owner's number. */
+/**
+ * Bits of a slot's owner; the rest is the owner's number. SOLE: nobody but the owner, and what descends from it, can have
+ * the page. FETCHED: a SOLE slot was read since it was last watched. LOST: the slot was freed here, before the kernel said
+ * that it is free; to be asked for it is a fault of ours.
+ */
 export const SOLE = 0x8000;
-export const OWNER_MASK = 0x7fff;
+export const FETCHED = 0x4000;
+export const LOST = 0x2000;
+export const OWNER_MASK = 0x1fff;
 const OWNER_NAME_BYTES = 256;
 const DOMAIN_NAME_BYTES = 512;
 const PACK_NAME_BYTES = 1024;

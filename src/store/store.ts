@@ -5,7 +5,7 @@ import { memcpy } from '../native/memory.js';
 import { ZstdCompressor } from '../native/zstd.js';
 import { Arena } from './arena.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
-import { MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
+import { FETCHED, LOST, MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
 import { Objects, type ObjectFields } from './objects.js';
 import type { PackSet } from './packs.js';
 import { DUPLICATE, Result, type ResultRing } from './results.js';
@@ -92,15 +92,20 @@ export class Store {
     this.shared.counters[Counter.REFUSED] += count;
   }
 
-  /** Brings the slot's page to `at`; zeros for a slot never written. False when the page is damaged. */
+  /**
+   * Brings the slot's page to `at`; zeros for a slot never written. False when the page is damaged, or was freed
+   * although somebody has it.
+   */
   read(slot: number, at: number): boolean {
+    const { slotObject, slotOwner } = this.tables;
     this.shared.counters[Counter.READS]++;
-    const object = this.tables.slotObject[slot];
-    if (object === 0) {
+    const object = slotObject[slot];
+    if (object === 0 && slotOwner[slot] !== LOST) {
       this.workspace.bytes.fill(0, at, at + PAGE);
       return true;
     }
-    if (this.decoder.read(object, at)) return true;
+    if ((slotOwner[slot] & SOLE) !== 0) slotOwner[slot] |= FETCHED;
+    if (object !== 0 && this.decoder.read(object, at)) return true;
     this.shared.counters[Counter.CORRUPT]++;
     this.shared.counters[Counter.CORRUPT_SLOT] = slot;
     return false;
@@ -111,22 +116,23 @@ export class Store {
     const { tables } = this;
     const end = Math.min(first + count, tables.superblock[Super.HIGH_SLOT]);
     for (let slot = first; slot < end; slot++) {
+      tables.slotOwner[slot] = 0;
       if (tables.slotObject[slot] === 0) continue;
       this.assign(slot, 0);
-      tables.slotOwner[slot] = 0;
       this.shared.counters[Counter.DISCARDS]++;
     }
   }
 
   /**
    * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
-   * wait for refinement, and how many were refused: written later, or somebody else's. `sole`: see `forget`.
+   * wait for refinement, and how many were refused: written later, or somebody else's. `soleSince`: pages written later
+   * than that sequence were the owner's alone when they went; null: not known.
    */
   claim(
     owner: number,
     sequence: number,
     slots: Uint32Array,
-    sole: boolean,
+    soleSince: number | null,
   ): { staged: Uint32Array; stale: number } {
     const { tables } = this;
     const domain = tables.ownerDomains[owner];
@@ -146,7 +152,8 @@ export class Store {
         continue;
       }
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
-      tables.slotOwner[slot] = owner | (sole ? SOLE : before & SOLE);
+      const sole = soleSince !== null && ((tables.slotSequence[slot] - soleSince) | 0) > 0;
+      tables.slotOwner[slot] = owner | (sole ? SOLE : before & ~OWNER_MASK);
       if (before === 0 && tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
     }
     return { staged: indexes.slice(0, staged), stale };
@@ -160,9 +167,50 @@ export class Store {
     const { slotOwner, superblock } = this.tables;
     for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) {
       if ((slotOwner[slot] & OWNER_MASK) !== owner) continue;
-      if (ended && (slotOwner[slot] & SOLE) !== 0) this.discard(slot, 1);
-      slotOwner[slot] = 0;
+      if (ended && (slotOwner[slot] & SOLE) !== 0) this.lose(slot);
+      else slotOwner[slot] = 0;
     }
+  }
+
+  /**
+   * First step to free slots that nobody has any more: notes from now on which of them are read, for a page that is read
+   * may be in memory, clean, without an entry that names its slot. Returns the sequence of now.
+   */
+  watch(owner: number, slots: Uint32Array): number {
+    const { slotOwner, superblock } = this.tables;
+    for (const slot of slots) if (this.isSole(slot, owner)) slotOwner[slot] &= ~FETCHED;
+    return superblock[Super.SEQUENCE];
+  }
+
+  /** Second step: frees those that are the owner's alone and were neither written nor read since. Returns how many. */
+  free(owner: number, sequence: number, slots: Uint32Array): number {
+    const { slotOwner, slotSequence } = this.tables;
+    let freed = 0;
+    for (const slot of slots) {
+      const later = ((slotSequence[slot] - sequence) | 0) > 0;
+      if (later || !this.isSole(slot, owner) || (slotOwner[slot] & FETCHED) !== 0) continue;
+      this.lose(slot);
+      freed++;
+    }
+    return freed;
+  }
+
+  /** No owner may take a slot for its own alone any longer: who had the pages meanwhile was not seen. */
+  doubtSole(): void {
+    const { slotOwner, superblock } = this.tables;
+    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) slotOwner[slot] &= ~(SOLE | FETCHED);
+  }
+
+  private isSole(slot: number, owner: number): boolean {
+    const { slotObject, slotOwner, slots } = this.tables;
+    if (slot >= slots || slotObject[slot] === 0) return false;
+    return (slotOwner[slot] & SOLE) !== 0 && (slotOwner[slot] & OWNER_MASK) === owner;
+  }
+
+  private lose(slot: number): void {
+    this.assign(slot, 0);
+    this.tables.slotOwner[slot] = LOST;
+    this.shared.counters[Counter.FREED]++;
   }
 
   /** Takes the oldest result off the ring and puts it in place, if all it rests on still holds. False: ring empty. */

@@ -34,6 +34,8 @@ export const Counter = {
   REFUSED: 5,
   /** Slot of the last page that did not match its hash. */
   CORRUPT_SLOT: 6,
+  /** Slots freed before the kernel said that they are free. */
+  FREED: 7,
 } as const;
 const COUNTERS = 16;
 

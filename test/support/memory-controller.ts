@@ -83,7 +83,15 @@ export class MemoryController implements ControllerApi {
       ...{ version: '0.0.0', uptimeMs: 1000, enabled: this.enabled, pid: process.pid },
       pager: {
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
-        ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, refusedWrites: 0, corruptPages: 0 },
+        ...{
+          foreignSlots: 1,
+          reads: 2,
+          writes: 3,
+          discards: 4,
+          freedSlots: 0,
+          refusedWrites: 0,
+          corruptPages: 0,
+        },
         store: {
           ...{ arenaHeldBytes: 6, arenaUsedBytes: 5, tableHeldBytes: 4, tableUsedBytes: 3 },
           ...{ indexHeldBytes: 2, indexUsedBytes: 1 },

@@ -28,6 +28,7 @@ export const NO_STATUS: PagerStatus = {
     reads: 0,
     writes: 0,
     discards: 0,
+    freedSlots: 0,
     refusedWrites: 0,
     corruptPages: 0,
     lastCorrupt: null,
@@ -83,7 +84,7 @@ export class ScriptedPager {
     socket.on('data', (chunk: Buffer) => {
       for (const { id, json, tail } of reader.push(chunk)) {
         const { op, ...request } = json as { op: Op; owner?: string };
-        if (!['hello', 'status', 'sequence'].includes(op))
+        if (!['hello', 'doubtSole', 'status', 'sequence'].includes(op))
           this.asked.push([op, request.owner].filter(Boolean).join(' '));
         const answer = this.script[op] as ((request: object, tail: Uint8Array) => object) | undefined;
         for (const part of encodeFrame(id, { ok: answer?.(request, tail) ?? {} })) socket.write(part);

@@ -81,8 +81,9 @@ export class StoreBench {
     return owner;
   }
 
+  /** `sole`: all that was ever written was the owner's alone. */
   claim(owner: number, slots: number[], sequence = this.tables.superblock[Super.SEQUENCE], sole = false) {
-    return this.store.claim(owner, sequence, Uint32Array.from(slots), sole);
+    return this.store.claim(owner, sequence, Uint32Array.from(slots), sole ? 0 : null);
   }
 
   /** Lets the worker encode; the result waits in the ring. */

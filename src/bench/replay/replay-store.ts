@@ -102,7 +102,7 @@ export class ReplayStore {
   refine(owner: number, first: number, templatePages: Uint32Array, pack: number): void {
     const { tables, spent } = this;
     const slots = Uint32Array.from(templatePages, (_, i) => first + i);
-    const { staged } = this.store.claim(owner, tables.superblock[Super.SEQUENCE], slots, true);
+    const { staged } = this.store.claim(owner, tables.superblock[Super.SEQUENCE], slots, null);
     const common = { owner, domain: tables.ownerDomains[owner], pack: this.packSet.get(pack) };
     for (let at = 0; at < staged.length; at += RESULTS_A_RING) {
       const end = Math.min(at + RESULTS_A_RING, staged.length);

@@ -7,7 +7,7 @@ import { identify } from '../../memory/process.js';
 import { SystemError } from '../../native/errno.js';
 import { close } from '../../native/files.js';
 import { pidfdOpen, processMadviseHere, threadCpuMs } from '../../native/process.js';
-import { KsmPages } from './ksm-pages.js';
+import { mergedMapped, mergedSole } from './ksm-pages.js';
 import { MemoryLimit } from './memory-limit.js';
 import type { Job, JobResult, ReclaimWorkerData } from './reclaimer.js';
 
@@ -21,7 +21,6 @@ const NO_SWAP_TYPE = -1;
 const { waits, cpu } = workerData as ReclaimWorkerData;
 const wanted = new Int32Array(waits);
 const cpuMs = new Float64Array(cpu);
-const ksmPages = new KsmPages();
 
 /** Adds what this thread works to the system's processor time; counting merged pages is measuring, and not its work. */
 class WorkClock {
@@ -90,9 +89,9 @@ async function perform(job: Job): Promise<number> {
       }
     }
     case 'soleKsm':
-      return ksmPages.countSole(job.cgroups.flatMap(cgroupPids));
+      return mergedSole(job.cgroups.flatMap(cgroupPids));
     case 'mappedKsm':
-      return ksmPages.countMapped(job.pids);
+      return mergedMapped(job.pids);
   }
 }
 

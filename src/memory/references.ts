@@ -1,0 +1,95 @@
+import {
+  frameOf,
+  isAnonymous,
+  isGuard,
+  isOwned,
+  isSwapped,
+  Pagemap,
+  swapOffset,
+  swapType,
+} from './pagemap.js';
+import { KPF, KPF_HIGH, readPageFlags } from './page-flags.js';
+import type { Range } from '../native/process.js';
+import { PAGE } from '../native/libc.js';
+import { byteTable, type PageTable } from './page-table.js';
+import type { ProcessId } from './process.js';
+import { readVmas } from './vmas.js';
+
+/** What a process can still reach of a swap device, by every mapping it has, whether or not it may be paged out. */
+export interface References {
+  /** Slots that its page table names. */
+  slots: number[];
+  /** Page frames of its anonymous pages that are present. One in the swap cache has a slot too, which no entry names. */
+  frames: number[];
+}
+
+/**
+ * The highest types of swap entries are the kernel's own: a page on its way from one frame to another, a poisoned one.
+ * Such an entry does not tell where its page is (include/linux/swap.h, MAX_SWAPFILES).
+ */
+const FIRST_SPECIAL_TYPE = 16;
+
+/** Null when the process is gone, or has a page of which it can not be told now where it is. */
+export function referencesOf(process: ProcessId, type: number): References | null {
+  const pagemap = Pagemap.open(process);
+  if (pagemap === null) return null;
+  const found: References = { slots: [], frames: [] };
+  let told = true;
+  try {
+    for (const { start, end, kind, path } of readVmas(process.pid, { flags: false })) {
+      // Pages of shared memory are the file's, not the process's.
+      if (kind === 'shared' || path === '[vsyscall]') continue;
+      const there = pagemap.scan(start, end, (_, low, high) => {
+        if (isSwapped(high)) {
+          if (swapType(low) === type) found.slots.push(swapOffset(low, high));
+          else if (swapType(low) >= FIRST_SPECIAL_TYPE && !isGuard(high)) told = false;
+        } else if (isAnonymous(high)) found.frames.push(frameOf(low, high));
+      });
+      if (!there) return null;
+    }
+    return told ? found : null;
+  } finally {
+    pagemap.close();
+  }
+}
+
+/** Is any of these page frames in the swap cache? */
+export function anyInSwapCache(frames: readonly number[]): boolean {
+  let found = false;
+  readPageFlags(frames, (_, low) => (found ||= (low & KPF.SWAP_CACHE) !== 0));
+  return found;
+}
+
+const COMPOUND = KPF.COMPOUND_HEAD | KPF.COMPOUND_TAIL;
+
+/**
+ * Can no other process have this page, which only one maps? Another may hold a swap entry of it, unless the page has no
+ * slot yet, or the kernel marks it as exclusive. The flags of a large page are those of its first part.
+ */
+export const isSole = (low: number, high: number): boolean =>
+  (low & KPF.KSM) === 0 &&
+  ((low & KPF.SWAP_CACHE) === 0 || ((high & KPF_HIGH.ANON_EXCLUSIVE) !== 0 && (low & COMPOUND) === 0));
+
+/** Which pages of `ranges` are the process's alone, so that a slot they are written to now can be nobody else's. */
+export function solePages(process: ProcessId, ranges: readonly Range[]): PageTable<Uint8Array> {
+  const sole = byteTable();
+  const pagemap = Pagemap.open(process);
+  if (pagemap === null) return sole;
+  const pages: number[] = [];
+  const frames: number[] = [];
+  try {
+    for (const { address, length } of ranges) {
+      pagemap.scan(address, address + length, (at, low, high) => {
+        if (!isOwned(high)) return;
+        pages.push(at / PAGE);
+        frames.push(frameOf(low, high));
+      });
+    }
+  } finally {
+    pagemap.close();
+  }
+  readPageFlags(frames, (index, low, high) => {
+    if (isSole(low, high)) sole.set(pages[index], 1);
+  });
+  return sole;
+}

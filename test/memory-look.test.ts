@@ -1,7 +1,9 @@
+import { release } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
 import { lookAt, type Look } from '../src/memory/look.js';
 import { isAnonymous, isOwned, isSwapped, Pagemap, swapOffset, swapType } from '../src/memory/pagemap.js';
 import { identify, type ProcessId } from '../src/memory/process.js';
+import { readVmas } from '../src/memory/vmas.js';
 import { PAGE } from '../src/native/libc.js';
 import { Python } from './support/python.js';
 
@@ -97,4 +99,49 @@ test('a process that is gone can not be looked at', async () => {
   const id = identify(python.pid) as ProcessId;
   await python.stop();
   expect(lookAt(id, { flags: true, swapType: 0 })).toBeNull();
+});
+
+test('what the kernel tells of anonymous pages in one call is what its table shows entry by entry', async () => {
+  const python = await start();
+  await python.area(1000);
+  for (const first of [3, 40, 41, 200, 999]) await python.run(`touch(0, ${first}, 1)`);
+  const id = identify(python.pid) as ProcessId;
+  const pagemap = Pagemap.open(id) as Pagemap;
+  try {
+    const runs = pagemap.anonymousRuns();
+    if (runs === null) return expect(kernelBefore(6, 7)).toBe(true);
+    const inRun = (address: number): boolean =>
+      runs.some((run) => address >= run.address && address < run.address + run.length);
+    const missed: number[] = [];
+    let anonymous = 0;
+    for (const { start, end, kind, path } of readVmas(python.pid, { flags: false })) {
+      if (kind === 'shared' || path === '[vsyscall]') continue;
+      pagemap.scan(start, end, (address, _, high) => {
+        if (!isAnonymous(high) && !isSwapped(high)) return;
+        anonymous++;
+        if (!inRun(address)) missed.push(address);
+      });
+    }
+    expect(missed).toEqual([]);
+    expect(anonymous).toBeGreaterThan(5);
+  } finally {
+    pagemap.close();
+  }
+});
+
+function kernelBefore(major: number, minor: number): boolean {
+  const [a, b] = release().split('.').map(Number);
+  return a < major || (a === major && b < minor);
+}
+
+test('a look that trusts what is known does not see new mappings, and sees new pages', async () => {
+  const python = await start();
+  const known = look(python.pid)!.vmas;
+  const address = await python.area(64);
+  await python.run('touch(0, 0, 64)');
+  const id = identify(python.pid) as ProcessId;
+  const trusting = lookAt(id, { flags: false, trusting: true, known, swapType: 0 });
+  expect(ownedIn(trusting, address, 64)).toBe(0);
+  const later = lookAt(id, { flags: false, trusting: true, known: look(python.pid)!.vmas, swapType: 0 });
+  expect(ownedIn(later, address, 64)).toBe(64);
 });

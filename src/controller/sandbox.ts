@@ -96,6 +96,11 @@ export class Sandbox {
     return since === null || this.streamingSince !== null ? null : Date.now() - since;
   }
 
+  /** The model has begun to answer, and has not ended. */
+  get streaming(): boolean {
+    return this.streamingSince !== null;
+  }
+
   /** Aborts when the prefetch must not wait any longer. */
   get lullSignal(): AbortSignal {
     return this.lull.signal;

@@ -22,6 +22,8 @@ const CLAIM_IDLE_MS = 2_000;
 /** A prefetch begins so long, and so many times its last duration, before the stream is expected to end. */
 const LEAD_MS = 150;
 const LEAD_FACTOR = 2;
+/** The longest a timer can be set to. */
+const NEVER_MS = 2 ** 31 - 1;
 /** An ended process has let go of its memory after this time. */
 const TEARDOWN_MS = 200;
 
@@ -251,7 +253,7 @@ export class WindowRunner {
 
   private async prefetchAfter(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<number> {
     if (window.reason !== 'first_token' && window.reason !== 'tool_start') return 0;
-    const lullMs = window.reason === 'first_token' ? this.lullMs(sandbox) : 0;
+    const lullMs = sandbox.streaming ? this.lullMs(sandbox) : 0;
     if (lullMs > 0) await pause(lullMs, sandbox.lullSignal);
     // The model may have been asked again without a tool in between.
     if (sandbox.window !== window) return 0;
@@ -272,6 +274,7 @@ export class WindowRunner {
   private lullMs(sandbox: Sandbox): number {
     const { policy, streams } = this.context;
     if (policy.prefetch.start === 'first_token') return 0;
+    if (policy.prefetch.start === 'response_end') return NEVER_MS;
     return streams.atLeast(sandbox.domain) - LEAD_MS - LEAD_FACTOR * sandbox.lastPrefetchMs;
   }
 }

@@ -22,6 +22,8 @@ export interface LookOptions {
   flags: boolean;
   /** VMAs of an earlier look: what their flags left out stays so. */
   known?: readonly Vma[];
+  /** Take `known` for all there is: a process that waits hardly maps anything, and reading costs as much as the rest. */
+  trusting?: boolean;
   /** Swap type of our device; pages on other devices are not ours to count. */
   swapType: number;
 }
@@ -30,7 +32,8 @@ export interface LookOptions {
  * The mappings of a process. Those that were known keep the reason they were left out for; the flags of all are read
  * again, which is slow, only when one is new or has changed.
  */
-function mappings(pid: number, { flags, known = [] }: LookOptions): Vma[] {
+function mappings(pid: number, { flags, known = [], trusting = false }: LookOptions): Vma[] {
+  if (trusting && known.length > 0) return [...known];
   const vmas = readVmas(pid, { flags: false });
   const before = new Map(known.map((vma) => [vma.start, vma]));
   let news = false;
@@ -48,15 +51,27 @@ function mappings(pid: number, { flags, known = [] }: LookOptions): Vma[] {
   return flags && news ? readVmas(pid, { flags: true }) : vmas;
 }
 
-/** Looks at every anonymous page of a process; null when it is gone. Synchronous: 2 to 3 ms for a Python of 90 MiB. */
+/** Looks at every anonymous page of a process; null when it is gone. Synchronous: 1 to 3 ms for a Python of 90 MiB. */
 export function lookAt(process: ProcessId, options: LookOptions): Look | null {
   const pagemap = Pagemap.open(process);
   if (pagemap === null) return null;
   try {
     const vmas = mappings(process.pid, options);
     const look: Look = { process, vmas, owned: [], ownedPages: 0, slots: wordTable(), swappedPages: 0 };
+    const runs = pagemap.anonymousRuns();
+    let at = 0;
     for (const vma of vmas) {
-      if (vma.leftOut === null && !lookAtVma(pagemap, vma, look, options.swapType)) return null;
+      if (vma.leftOut !== null) continue;
+      if (runs === null) {
+        if (!lookAtRange(pagemap, vma.start, vma.end, look, options.swapType)) return null;
+        continue;
+      }
+      while (at < runs.length && runs[at].address + runs[at].length <= vma.start) at++;
+      for (let i = at; i < runs.length && runs[i].address < vma.end; i++) {
+        const start = Math.max(vma.start, runs[i].address);
+        const end = Math.min(vma.end, runs[i].address + runs[i].length);
+        if (!lookAtRange(pagemap, start, end, look, options.swapType)) return null;
+      }
     }
     return look;
   } finally {
@@ -64,9 +79,9 @@ export function lookAt(process: ProcessId, options: LookOptions): Look | null {
   }
 }
 
-function lookAtVma(pagemap: Pagemap, vma: Vma, look: Look, type: number): boolean {
+function lookAtRange(pagemap: Pagemap, start: number, end: number, look: Look, type: number): boolean {
   let run: Range | null = null;
-  return pagemap.scan(vma.start, vma.end, (address, low, high) => {
+  return pagemap.scan(start, end, (address, low, high) => {
     if (isOwned(high)) {
       look.ownedPages++;
       if (run) run.length += PAGE;

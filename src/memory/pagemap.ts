@@ -1,5 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { PAGE } from '../native/libc.js';
+import { scanAnonymous } from '../native/pagemap-scan.js';
+import type { Range } from '../native/process.js';
 import { identify, type ProcessId } from './process.js';
 
 // An entry is 64 bits, read as two words so that nothing needs a BigInt (Documentation/admin-guide/mm/pagemap.rst).
@@ -33,6 +35,10 @@ export const frameOf = (low: number, high: number): number => low + (high & HIGH
 export type EntryVisitor = (address: number, low: number, high: number) => void;
 
 const CHUNK_PAGES = 65_536;
+/** End of the user's half of 48-bit addresses, the most a process has unless it asks for more. */
+const TASK_END = 0x7fff_ffff_f000;
+/** Entries that are read for nothing rather than with a read of their own. */
+const GAP_BYTES = 32 * PAGE;
 /** One buffer for all: reads are synchronous, so only one is in use at a time. */
 let buffer: Uint32Array | undefined;
 
@@ -69,6 +75,21 @@ export class Pagemap {
       for (let i = 0; i + 1 < words; i += 2, address += PAGE) visit(address, buffer[i], buffer[i + 1]);
     }
     return true;
+  }
+
+  /**
+   * Runs of anonymous pages, present or out, over the whole address space in order; what is between two that are near is
+   * taken in. Null where the kernel can not tell (before 6.7), or the address space is gone.
+   */
+  anonymousRuns(): Range[] | null {
+    const runs: Range[] = [];
+    let last: Range | undefined;
+    const told = scanAnonymous(this.fd, 0, TASK_END, (start, end) => {
+      if (last !== undefined && start - last.address - last.length <= GAP_BYTES)
+        last.length = end - last.address;
+      else runs.push((last = { address: start, length: end - start }));
+    });
+    return told ? runs : null;
   }
 
   close(): void {

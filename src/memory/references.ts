@@ -1,4 +1,5 @@
 import {
+  type EntryVisitor,
   frameOf,
   isAnonymous,
   isGuard,
@@ -35,23 +36,27 @@ export function referencesOf(process: ProcessId, type: number): References | nul
   if (pagemap === null) return null;
   const found: References = { slots: [], frames: [] };
   let told = true;
+  const visit: EntryVisitor = (_, low, high) => {
+    if (isSwapped(high)) {
+      if (swapType(low) === type) found.slots.push(swapOffset(low, high));
+      else if (swapType(low) >= FIRST_SPECIAL_TYPE && !isGuard(high)) told = false;
+    } else if (isAnonymous(high)) found.frames.push(frameOf(low, high));
+  };
   try {
-    for (const { start, end, kind, path } of readVmas(process.pid, { flags: false })) {
-      // Pages of shared memory are the file's, not the process's.
-      if (kind === 'shared' || path === '[vsyscall]') continue;
-      const there = pagemap.scan(start, end, (_, low, high) => {
-        if (isSwapped(high)) {
-          if (swapType(low) === type) found.slots.push(swapOffset(low, high));
-          else if (swapType(low) >= FIRST_SPECIAL_TYPE && !isGuard(high)) told = false;
-        } else if (isAnonymous(high)) found.frames.push(frameOf(low, high));
-      });
-      if (!there) return null;
+    for (const { address, length } of pagemap.anonymousRuns() ?? privateMappings(process.pid)) {
+      if (!pagemap.scan(address, address + length, visit)) return null;
     }
     return told ? found : null;
   } finally {
     pagemap.close();
   }
 }
+
+/** Pages of shared memory are the file's, not the process's. */
+const privateMappings = (pid: number): Range[] =>
+  readVmas(pid, { flags: false })
+    .filter(({ kind, path }) => kind !== 'shared' && path !== '[vsyscall]')
+    .map(({ start, end }) => ({ address: start, length: end - start }));
 
 /** Is any of these page frames in the swap cache? */
 export function anyInSwapCache(frames: readonly number[]): boolean {

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import koffi from 'koffi';
 import { check, errno, SystemError } from './errno.js';
 import { libc } from './libc.js';
@@ -119,12 +120,18 @@ export function setThreadPriority(tid: number, nice: number): void {
   check(setpriority_(PRIO_PROCESS, tid, nice), 'setpriority', `thread ${tid}`);
 }
 
+const SCHED_OTHER = 0;
 const SCHED_IDLE = 5;
 
-/** Lets a thread run only when nothing else wants the processor (SCHED_IDLE). */
-export function runWhenIdle(tid: number): void {
-  check(schedSetscheduler_(tid, SCHED_IDLE, new Int32Array([0])), 'sched_setscheduler', `thread ${tid}`);
+/** How a thread shares the processor: by a nice value, or only when nothing else wants it (SCHED_IDLE). */
+export function schedule(tid: number, share: number | 'idle'): void {
+  const policy = share === 'idle' ? SCHED_IDLE : SCHED_OTHER;
+  check(schedSetscheduler_(tid, policy, new Int32Array([0])), 'sched_setscheduler', `thread ${tid}`);
+  if (share !== 'idle') setThreadPriority(tid, share);
 }
+
+/** Names the calling thread, as `top -H` shows it; at most 15 bytes. */
+export const nameThread = (name: string): void => writeFileSync(`/proc/self/task/${gettid()}/comm`, name);
 
 /** Replaces this program; returns only by throwing. */
 export function execve(path: string, argv: readonly string[], env: Readonly<Record<string, string>>): never {

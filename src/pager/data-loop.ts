@@ -4,7 +4,7 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { Workspace } from '../codec/kernels.js';
 import { errno } from '../native/errno.js';
 import { read } from '../native/files.js';
-import { gettid, setThreadPriority } from '../native/process.js';
+import { gettid, nameThread, setThreadPriority } from '../native/process.js';
 import { PackSet } from '../store/packs.js';
 import { recover } from '../store/recovery.js';
 import { Store, STORE_BYTES } from '../store/store.js';
@@ -129,6 +129,7 @@ function serve(): void {
   }
 }
 
+nameThread('data-loop');
 try {
   // Every fault of a sandbox waits for this thread: it must not queue behind the tools it serves.
   setThreadPriority(gettid(), NICE);

@@ -64,7 +64,8 @@ export class Engine {
     this.ended = this.follow(ready);
     this.queue = new RefineQueue(this.shared.windowOpen);
     for (let worker = 0; worker < options.workers; worker++) {
-      this.employ({ ...common, worker, encoding: options.encoding, packs: [] });
+      const { encoding, stagingBytes } = options;
+      this.employ({ ...common, worker, encoding, stagingBytes, packs: [] });
     }
   }
 

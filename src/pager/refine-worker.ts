@@ -1,13 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { gettid, runWhenIdle, threadCpuMs } from '../native/process.js';
+import { nameThread, threadCpuMs } from '../native/process.js';
 import { PackSet } from '../store/packs.js';
 import { Refiner } from '../store/refiner.js';
 import { Tables } from '../store/tables.js';
-import { OWNER_STATS, OwnerStat, Volatile } from '../store/volatile.js';
+import { Counter, OWNER_STATS, OwnerStat, Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
+import { Urgency } from './urgency.js';
 import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js';
 
-/** A thread that encodes staged pages. It runs behind everything else and looks at its window before each page. */
+/** A thread that encodes staged pages. It looks at its window before each page, and is idle work while few wait. */
 /** Results handed over at a time: waking the data loop costs more than a page. */
 const RESULTS_A_RING = 16;
 
@@ -24,6 +25,7 @@ const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring,
 function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
   const { owner, domain, slots, templatePages } = batch;
   const pack = packs.get(batch.pack);
+  urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes);
   const before = threadCpuMs();
   let processed = 0;
   let waiting = 0;
@@ -40,7 +42,9 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
   return { owner, processed };
 }
 
-runWhenIdle(gettid());
+const urgency = new Urgency();
+urgency.update(0);
+nameThread(`refine-${input.worker}`);
 port.on('message', (request: RefineRequest) => {
   if (request.op === 'addPack') packs.add(request.mapping);
   else if (request.op === 'removePack') {

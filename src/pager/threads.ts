@@ -48,6 +48,8 @@ export type DataLoopNotice = { started: { slots: number; objects: number } } | {
 
 export interface RefineWorkerInput {
   worker: number;
+  /** See PagerOptions. */
+  stagingBytes: number;
   store: StoreMapping;
   volatile: VolatileMapping;
   wakeFd: number;

@@ -19,7 +19,12 @@ export interface Policy {
     candidates: number;
   };
   pageout: { vectorKiB: number; retries: number; minWindowMs: number; hotPhases: number };
-  prefetch: { enabled: boolean; start: 'predicted' | 'first_token'; phases: number; maxMiB: number };
+  prefetch: {
+    enabled: boolean;
+    start: 'response_end' | 'predicted' | 'first_token';
+    phases: number;
+    maxMiB: number;
+  };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {
     endpoint: string | null;

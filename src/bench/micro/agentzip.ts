@@ -7,7 +7,7 @@ import { faultFigures, pageOutFigures, rate, type Round } from './figures.js';
 import { swapDevice, type RoundOptions } from './kernel.js';
 import { followPageOut, pageOutDirectly, type PageOut } from './pageout.js';
 import type { Subject } from './subject.js';
-import { idleThreadSeconds } from './threads.js';
+import { threadSecondsNamed } from './threads.js';
 
 const POLL_MS = 100;
 const REFINE_LIMIT_MS = 120_000;
@@ -40,10 +40,10 @@ export async function measureStore(
   const { seed, faults, signal } = options;
   await register(service, subject, template);
   const { pid } = (await statusOf(service)).pager;
-  const before = idleThreadSeconds(pid);
+  const before = threadSecondsNamed(pid, 'refine-');
   const first = await openWindow(service, subject, signal);
   await refined(service, subject, signal);
-  const refineSeconds = idleThreadSeconds(pid) - before;
+  const refineSeconds = threadSecondsNamed(pid, 'refine-') - before;
   await sleep(TRIM_MS, undefined, { signal });
   const full = await statusOf(service);
   const { bytesIn } = await closeWindow(service, subject, signal);

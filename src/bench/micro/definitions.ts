@@ -13,7 +13,7 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   restoreMBps:
     'The subject reads one byte of every page of the region in order, all of it out before: demand faults with whatever the kernel reads ahead.',
   refineMBpsPerCore:
-    'Uncompressed bytes that a window refined, divided by the processor seconds (/proc/PID/task/TID/schedstat) of the threads of the pager with policy SCHED_IDLE, which are its refine threads. A fresh pager each round: its JIT warm-up is included.',
+    'Uncompressed bytes that a window refined, divided by the processor seconds (/proc/PID/task/TID/schedstat) of the refine threads of the pager. A fresh pager each round: its JIT warm-up is included.',
   prefetchMBps:
     'Pages that AgentZip put back at a first token after a tool phase that used all of them, divided by the time from the event until pagemap shows the last of them present.',
   metadataBytesPerPage:

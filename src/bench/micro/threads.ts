@@ -2,22 +2,18 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { failed } from '../lines.js';
 import { taskStat, TICKS_PER_SECOND } from '../processes.js';
 
-const SCHED_IDLE = 5;
-/** Fields of /proc/PID/task/TID/stat behind the name (proc(5)): utime, stime, policy. */
+/** Fields of /proc/PID/task/TID/stat behind the name (proc(5)): utime, stime. */
 const UTIME = 11;
-const POLICY = 38;
 
-/**
- * Processor seconds so far of a process's threads with scheduling policy SCHED_IDLE. In the pager these are the
- * refine threads and no others (src/pager/refine-worker.ts), so they need no name.
- */
-export function idleThreadSeconds(pid: number): number {
+/** Processor seconds so far of a process's threads whose name begins so. AgentZip's refine threads are `refine-N`. */
+export function threadSecondsNamed(pid: number, prefix: string): number {
   let seconds = 0;
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const folder = `/proc/${pid}/task/${thread}`;
     const stat = taskStat(`${folder}/stat`);
     if (stat === null) throw failed(`thread ${thread} of process ${pid} ended`);
-    if (Number(stat.fields[POLICY]) === SCHED_IDLE) seconds += threadSeconds(folder, stat.fields);
+    if (readFileSync(`${folder}/comm`, 'latin1').startsWith(prefix))
+      seconds += threadSeconds(folder, stat.fields);
   }
   return seconds;
 }

@@ -27,10 +27,10 @@ const programsOf = (demo: number): string[] =>
   });
 const cgroupsOf = (demo: number): string[] =>
   [memoryMount().path, '/sys/fs/cgroup/cpuacct']
-    .map((mount) => `${mount}/agentzip-demo-${demo}`)
+    .map((mount) => `${mount}/agentzip-bench-${demo}`)
     .filter((path) => existsSync(path));
 const foldersOf = (demo: number): string[] =>
-  readdirSync('/var/tmp').filter((name) => name.startsWith(`agentzip-demo-${demo}-`));
+  readdirSync('/var/tmp').filter((name) => name.startsWith(`agentzip-bench-${demo}-`));
 
 interface Demo {
   pid: number;

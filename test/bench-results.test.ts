@@ -33,7 +33,7 @@ describe('the results of two runs', () => {
     const timer = setInterval(() => {
       // Twice: the first time may be in the middle of the load, on a copy that nobody reads again.
       if (corrupted === 2 || !lines.join('').includes('run 2 of 2')) return;
-      const cgroup = `${memoryMount().path}/agentzip-demo-${process.pid}/sandbox-1`;
+      const cgroup = `${memoryMount().path}/agentzip-bench-${process.pid}/sandbox-1`;
       if (pidsOf(cgroup).slice(0, 1).some(corrupt)) corrupted++;
     }, 400);
     const demo = runDemo({

@@ -13,7 +13,7 @@ const options = {
 describe('a run without AgentZip', () => {
   it('gives identical results twice and leaves nothing behind', async () => {
     const folders = (): string[] =>
-      readdirSync('/var/tmp').filter((name) => name.startsWith(`agentzip-demo-${process.pid}-`));
+      readdirSync('/var/tmp').filter((name) => name.startsWith(`agentzip-bench-${process.pid}-`));
     const before = folders();
     const lines: string[] = [];
     const screen = { write: (text: string) => lines.push(text) };
@@ -27,7 +27,7 @@ describe('a run without AgentZip', () => {
     expect(none.toolMs.p50).toBeGreaterThan(0);
     expect(folders()).toEqual(before);
     expect(leftCgroups()).toEqual([]);
-    expect(leftOnHost(`/var/tmp/agentzip-demo-${process.pid}-`)).toEqual([]);
+    expect(leftOnHost(`/var/tmp/agentzip-bench-${process.pid}-`)).toEqual([]);
   }, 90_000);
 
   it('ends in order when it is stopped in the middle', async () => {

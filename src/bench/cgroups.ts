@@ -4,7 +4,7 @@ import { AgentZipError } from '../errors.js';
 import { cgroupMounts, type CgroupMount } from '../memory/cgroup.js';
 import { isAlive } from './processes.js';
 
-const PREFIX = 'agentzip-demo-';
+const PREFIX = 'agentzip-bench-';
 const EMPTY_TIMEOUT_MS = 5000;
 
 /** Where the memory controller is mounted, and whether as cgroup v1 or v2. */

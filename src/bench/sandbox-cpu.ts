@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { pidsOf } from './cgroups.js';
 import { cpuSeconds, isAlive } from './processes.js';
 
-const PREFIX = 'agentzip-demo-';
+const PREFIX = 'agentzip-bench-';
 const EMPTY_TIMEOUT_MS = 5000;
 
 /** What says how much processor time a sandbox has used, in seconds since some instant. */

@@ -6,10 +6,10 @@ import { isAlive } from './processes.js';
 
 /** On disk, not tmpfs: the store's files must not themselves be pages that the kernel can swap out. */
 const PARENT = '/var/tmp';
-const PREFIX = 'agentzip-demo-';
+const PREFIX = 'agentzip-bench-';
 const DRAIN_TIMEOUT_MS = 60_000;
 
-/** The folder of one demo: sockets, caches, AgentZip's state. */
+/** The folder of one bench: sockets, caches, AgentZip's state. */
 export class Workspace {
   readonly folder: string;
   /** Outside the folder, so that it can be read after a failure. */
@@ -28,10 +28,10 @@ export class Workspace {
   }
 }
 
-/** A demo that was killed outright could not stop its AgentZip: the next one drains it. */
+/** A bench that was killed outright could not stop its AgentZip: the next one drains it. */
 function removeStale(): void {
   for (const name of readdirSync(PARENT)) {
-    const pid = /^agentzip-demo-(\d+)-[^.]*$/.exec(name)?.[1];
+    const pid = /^agentzip-bench-(\d+)-[^.]*$/.exec(name)?.[1];
     if (pid === undefined || isAlive(Number(pid))) continue;
     const folder = `${PARENT}/${name}`;
     if (existsSync(`${folder}/run`)) {

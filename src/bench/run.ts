@@ -128,6 +128,9 @@ interface Parts {
   modelUrl: string;
 }
 
+/** A program that is started afresh keeps a core busy for seconds. */
+const STARTS_AT_ONCE = 2;
+
 /** The sandboxes of a run and their agents. */
 class FanOut {
   readonly results: Pick<RunRecord, 'waits' | 'calls' | 'accounts'> = { waits: [], calls: [], accounts: [] };
@@ -138,22 +141,34 @@ class FanOut {
   ) {}
 
   async start(cleanup: Cleanup): Promise<Sandbox[]> {
-    const { plan, signal } = this.options;
-    const { system, cgroups, templates } = this.parts;
+    const { trajectories } = this.options.plan;
     const sandboxes: Sandbox[] = [];
-    for (const { sandbox: id, template: of, tenant } of plan.trajectories) {
-      signal.throwIfAborted();
-      const template = templates.get(of);
-      if (template === undefined) throw new Error(`${id} names template ${of}, which the plan has not`);
-      const cgroup = cgroups.add(id);
-      const sandbox = await template.make(id, cgroup);
-      cleanup.defer(id, async () => void (await sandbox.end()));
-      await system.addSandbox(id, of, tenant, cgroup);
-      this.parts.cpu.add(id, cgroup);
-      this.parts.sampler.add(id, cgroup);
-      sandboxes.push(sandbox);
+    for (let at = 0; at < trajectories.length; at += STARTS_AT_ONCE) {
+      this.options.signal.throwIfAborted();
+      const batch = trajectories.slice(at, at + STARTS_AT_ONCE);
+      // All of them settle before one that failed is thrown: none starts behind the cleanup's back.
+      for (const started of await Promise.allSettled(batch.map((one) => this.startOne(one, cleanup)))) {
+        if (started.status === 'rejected') throw started.reason;
+        sandboxes.push(started.value);
+      }
     }
     return sandboxes;
+  }
+
+  private async startOne(
+    { sandbox: id, template: of, tenant }: Trajectory,
+    cleanup: Cleanup,
+  ): Promise<Sandbox> {
+    const { system, cgroups, templates } = this.parts;
+    const template = templates.get(of);
+    if (template === undefined) throw new Error(`${id} names template ${of}, which the plan has not`);
+    const cgroup = cgroups.add(id);
+    const sandbox = await template.make(id, cgroup);
+    cleanup.defer(id, async () => void (await sandbox.end()));
+    await system.addSandbox(id, of, tenant, cgroup);
+    this.parts.cpu.add(id, cgroup);
+    this.parts.sampler.add(id, cgroup);
+    return sandbox;
   }
 
   /** Runs all agents; when one fails the others are stopped before its error is thrown. */

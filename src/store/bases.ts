@@ -8,7 +8,9 @@ import { packReference, type PackView } from './packs.js';
 import { MAX_CANDIDATES, type SketchIndex } from './sketch-index.js';
 import type { Tables } from './tables.js';
 
-const MAX_BASES = 1 + 2 * MAX_CANDIDATES;
+/** The template's page at the same address, and what the policy's `candidates` may ask for from each index. */
+const MAX_MOST = 16;
+const MAX_BASES = 1 + 2 * MAX_MOST;
 /** Bytes of workspace that the bases of one page take. */
 export const BASES_BYTES = MAX_BASES * PAGE;
 
@@ -41,7 +43,7 @@ export class Bases {
   addTemplate(pack: PackView, same: number, most: number): void {
     if (same !== 0) this.addPage(pack, same);
     const { words } = this.workspace;
-    const count = Math.min(most, pack.sketches.find(words, this.offsets.sketch / 4, 0, this.found));
+    const count = Math.min(most, MAX_MOST, pack.sketches.find(words, this.offsets.sketch / 4, 0, this.found));
     for (let i = 0; i < count; i++) if (this.found[i] !== same) this.addPage(pack, this.found[i]);
   }
 
@@ -49,7 +51,7 @@ export class Bases {
   addSiblings(domain: number, most: number): void {
     const { tables, found } = this;
     const count = this.sketches.find(this.workspace.words, this.offsets.sketch / 4, domain, found);
-    for (let i = 0, added = 0; i < count && added < most; i++) {
+    for (let i = 0, added = 0; i < count && added < Math.min(most, MAX_MOST); i++) {
       const object = found[i];
       if (tables.objectDomain[object] !== domain || !canBeBase(tables.objectKind[object])) continue;
       if (depthOf(tables, object) >= DEPTH || !this.decoder.read(object, this.at(this.count))) continue;

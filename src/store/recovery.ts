@@ -18,8 +18,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   shared.hashes.reset();
   shared.sketches.reset();
   shared.counters.fill(0);
-  shared.windowOpen.fill(0);
-  shared.ownerStats.fill(0);
+  // The other parts are new with the process, and zero; filling them would only take memory.
   tables.objectRefs.fill(0, 0, highObject);
   let slots = 0;
   let sequence = tables.superblock[Super.SEQUENCE];

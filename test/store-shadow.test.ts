@@ -29,11 +29,7 @@ function makePage(random: Random, families: Uint8Array[]): Uint8Array {
   const page = families[family].slice();
   // Part of its twin, moved: two bases are better than one.
   if (random.below(3) === 0) {
-    const from = PAGE / 2 + 8 * random.below(128);
-    page.set(
-      families[(family + FAMILIES) % families.length].subarray(from, from + 1024),
-      8 * random.below(64),
-    );
+    page.set(families[(family + FAMILIES) % families.length].subarray(SHARED), 8 * random.below(64));
   }
   // A stretch of it is new.
   if (random.below(4) === 0) page.set(random.bytes(320), 8 * random.below(400));
@@ -42,8 +38,9 @@ function makePage(random: Random, families: Uint8Array[]): Uint8Array {
   return page;
 }
 
-/** Families, each with a twin that shares its first half. */
+/** Families, each with a twin that shares its first so many bytes. */
 const FAMILIES = 6;
+const SHARED = 3072;
 
 /** Half random, half repetitive: compressible, but not to nothing. */
 function makeFamily(random: Random): Uint8Array {
@@ -76,7 +73,7 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
   const families = Array.from({ length: FAMILIES }, () => makeFamily(random));
   for (let i = 0; i < FAMILIES; i++) {
     const twin = makeFamily(random);
-    twin.set(families[i].subarray(0, PAGE / 2));
+    twin.set(families[i].subarray(0, SHARED));
     families.push(twin);
   }
   const pack = await makePack(random, families);

@@ -140,7 +140,8 @@ describe('a replay', () => {
     const counted = Object.values(result.encodings).reduce((sum, { pages }) => sum + pages, 0);
     expect(counted).toBe(result.pages);
     expect(result.encodings.staged.pages).toBe(0);
-    expect(result.encodings.templateDelta.pages).toBeGreaterThan(0);
+    const { templateDelta, templateRun, sparse } = result.encodings;
+    expect(templateDelta.pages + templateRun.pages + sparse.pages).toBeGreaterThan(0);
     expect(result.ratio.templateFree).toBeGreaterThan(1);
     expect(result.ratio.templateFree).toBeLessThan(result.ratio.blocks);
     expect(result.ratio.templateCharged).toBeLessThan(result.ratio.templateFree);
@@ -154,7 +155,8 @@ describe('a replay', () => {
 
   it('does without the encodings that are switched off, and stores more', async () => {
     const none = await replay(dumps, { delta: false, duplicates: false });
-    expect(none.encodings.templateDelta.pages + none.encodings.siblingDelta.pages).toBe(0);
+    for (const name of ['templateDelta', 'templateRun', 'siblingDelta', 'pair', 'sparse'] as const)
+      expect(none.encodings[name].pages, name).toBe(0);
     expect(none.encodings.duplicate.pages).toBe(0);
     expect(none.memory.blockBytes).toBeGreaterThan(result.memory.blockBytes);
   });

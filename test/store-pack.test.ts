@@ -44,14 +44,22 @@ test('pages of a template are stored as references and deltas to it', async () =
   const owner = bench.owner('sandbox', 'acme/template');
   const pack = bench.loadPack(path);
   const changed = pages[5].slice();
-  changed[3000] ^= 0xff;
+  for (let at = 2500; at < 2800; at++) changed[at] ^= 0x5a;
+  const nearly = pages[5].slice();
+  nearly[3000] ^= 0xff;
   const moved = pages[6].slice();
   moved[2500] ^= 0xff;
+  // What the template has some pages further on, as in a program started afresh.
+  const shifted = new Uint8Array(PAGE);
+  shifted.set(pages[7].subarray(2048));
+  shifted.set(pages[8].subarray(2048), 2048);
   // Same address, equal; same address, changed; elsewhere, found by its sketch.
   const cases: [slot: number, page: Uint8Array, templatePage: number, kind: number][] = [
     [0, pages[2], 2, Kind.TEMPLATE],
     [1, changed, 5, Kind.TEMPLATE_DELTA],
-    [2, moved, 0xffffffff, Kind.TEMPLATE_DELTA],
+    [2, moved, 0xffffffff, Kind.TEMPLATE_SPARSE],
+    [3, nearly, 5, Kind.TEMPLATE_SPARSE],
+    [4, shifted, 5, Kind.TEMPLATE_RUN],
   ];
   for (const [slot, page, templatePage, kind] of cases) {
     bench.write(slot, page);
@@ -61,8 +69,8 @@ test('pages of a template are stored as references and deltas to it', async () =
     expect(bench.kind(slot)).toBe(kind);
     expect(Buffer.compare(bench.read(slot)!, page)).toBe(0);
   }
-  expect(bench.store.objects.packUses[pack]).toBe(3);
-  bench.store.discard(0, 3);
+  expect(bench.store.objects.packUses[pack]).toBe(5);
+  bench.store.discard(0, 5);
   expect(bench.store.objects.packUses[pack]).toBe(0);
   bench.close();
 });

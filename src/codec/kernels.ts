@@ -11,6 +11,8 @@ interface Exports {
   fill(page: number, word: number): void;
   differingWords(left: number, right: number): number;
   sketch(page: number, out: number): void;
+  sparseDiff(page: number, base: number, out: number, most: number): number;
+  sparsePatch(page: number, diff: number, length: number): number;
 }
 
 let compiled: WebAssembly.Module | undefined;

@@ -15,8 +15,35 @@ export const Kind = {
   TEMPLATE_DELTA: 6,
   /** Equal to a template's page. */
   TEMPLATE: 7,
+  /** zstd with a run of a template's pages as prefix; the base names the first. */
+  TEMPLATE_RUN: 8,
+  /** zstd with two pages as prefix: the second base's, whose name is at the head of the block, then the base's. */
+  PAIR: 9,
+  /** The same; the second base is a template's page. */
+  TEMPLATE_PAIR: 10,
+  /** Another object's page with a few words changed: see `sparseDiff` in kernels/page.ts. */
+  SPARSE: 11,
+  /** A template's page with a few words changed. */
+  TEMPLATE_SPARSE: 12,
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
-/** May other objects be deltas against it? Deltas may not (depth one); staged pages will be gone soon. */
-export const canBeBase = (kind: number): boolean => kind === Kind.RAW || kind === Kind.ZSTD;
+/** Bytes at the head of a pair's block: the second base's name, u32. */
+export const PAIR_HEAD = 4;
+
+const kinds = (...members: Kind[]): Uint8Array =>
+  Uint8Array.from({ length: 256 }, (_, kind) => (members.includes(kind as Kind) ? 1 : 0));
+const BLOCKLESS = kinds(Kind.FREE, Kind.SAME, Kind.TEMPLATE);
+const ON_OBJECT = kinds(Kind.DELTA, Kind.PAIR, Kind.TEMPLATE_PAIR, Kind.SPARSE);
+const ON_TEMPLATE = kinds(Kind.TEMPLATE, Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_SPARSE);
+// Staged pages will be gone soon; what is equal to a template's page is found in the template.
+const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE);
+
+/** Has it bytes in the arena? */
+export const hasBlock = (kind: number): boolean => BLOCKLESS[kind] === 0;
+/** Is its base another object? */
+export const namesObject = (kind: number): boolean => ON_OBJECT[kind] === 1;
+/** Is its base a page of a template? */
+export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
+/** May other objects be deltas against it, if its own bases do not lie too deep? */
+export const canBeBase = (kind: number): boolean => NO_BASE[kind] === 0;

@@ -24,6 +24,9 @@ function bind() {
     compress: lib.func(
       'intptr_t ZSTD_compress2(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
     ),
+    createDigest: lib.func('intptr_t ZSTD_createCDict_byReference(intptr_t bytes, size_t length, int level)'),
+    freeDigest: lib.func('size_t ZSTD_freeCDict(intptr_t digest)'),
+    refDigest: lib.func('size_t ZSTD_CCtx_refCDict(intptr_t context, intptr_t digest)'),
     decompress: lib.func(
       'intptr_t ZSTD_decompressDCtx(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
     ),
@@ -87,7 +90,23 @@ export class ZstdCompressor {
     this.fn.refPrefix(this.context, prefix, prefixLength);
     return this.compress(to, capacity, from, length);
   }
+
+  /** The same with a prefix from `createDigest`, at the digest's level. */
+  compressDigest(to: number, capacity: number, from: number, length: number, digest: number): number {
+    this.fn.refDigest(this.context, digest);
+    const written = this.compress(to, capacity, from, length);
+    this.fn.refDigest(this.context, 0);
+    return written;
+  }
 }
+
+/**
+ * Bytes made ready to be a prefix many times: libzstd's match tables over them. They must stay where they are until
+ * the digest is freed. Address of the digest, or 0.
+ */
+export const createDigest = (bytes: number, length: number, level: number): number =>
+  zstd().createDigest(bytes, length, level);
+export const freeDigest = (digest: number): void => void zstd().freeDigest(digest);
 
 export class ZstdDecompressor {
   private readonly context: number;

@@ -1,4 +1,4 @@
-import { Kind } from '../codec/kinds.js';
+import { hasBlock, Kind, namesObject } from '../codec/kinds.js';
 import { blockBytes } from '../store/arena.js';
 import { residentBytes } from '../native/memory.js';
 import { layout, MAX_OWNERS, OWNER_MASK, Super, type Section } from '../store/layout.js';
@@ -11,6 +11,7 @@ const noCounts = (): EncodingCounts => ({
   duplicate: 0,
   template: 0,
   delta: 0,
+  sparse: 0,
   zstd: 0,
   raw: 0,
   staged: 0,
@@ -23,6 +24,11 @@ const FIELD: Partial<Record<number, keyof EncodingCounts>> = {
   [Kind.ZSTD]: 'zstd',
   [Kind.DELTA]: 'delta',
   [Kind.TEMPLATE_DELTA]: 'delta',
+  [Kind.TEMPLATE_RUN]: 'delta',
+  [Kind.PAIR]: 'delta',
+  [Kind.TEMPLATE_PAIR]: 'delta',
+  [Kind.SPARSE]: 'sparse',
+  [Kind.TEMPLATE_SPARSE]: 'sparse',
   [Kind.TEMPLATE]: 'template',
 };
 
@@ -56,8 +62,8 @@ export function countStore(tables: Tables): StoreUse {
     const owner = slotOwner[slot] & OWNER_MASK;
     usedSlots++;
     slots[owner]++;
-    if (kind !== Kind.SAME && kind !== Kind.TEMPLATE) bytes[owner] += share(object);
-    if (kind === Kind.DELTA) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
+    if (hasBlock(kind)) bytes[owner] += share(object);
+    if (namesObject(kind)) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
     const field = seen[object] === 1 && kind !== Kind.SAME ? 'duplicate' : FIELD[kind];
     seen[object] = 1;
     if (field === undefined) continue;
@@ -100,8 +106,7 @@ export function storeMemory(
     const kind = objectKind[object];
     if (kind === Kind.FREE) continue;
     objects++;
-    if (kind !== Kind.SAME && kind !== Kind.TEMPLATE)
-      memory.arenaUsedBytes += blockBytes(objectLength[object]);
+    if (hasBlock(kind)) memory.arenaUsedBytes += blockBytes(objectLength[object]);
   }
   for (const [name, [offset, bytes]] of Object.entries(layout(mapping.geometry).sections)) {
     if (name === 'arena') continue;

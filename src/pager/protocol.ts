@@ -57,6 +57,8 @@ export interface EncodingCounts {
   /** Equal to a page of the template. */
   template: number;
   delta: number;
+  /** A base's page with a few words changed. */
+  sparse: number;
   zstd: number;
   raw: number;
   /** Not refined yet. */

@@ -1,13 +1,18 @@
-import { Kind } from '../codec/kinds.js';
+import { Kind, PAIR_HEAD } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { ZstdDecompressor } from '../native/zstd.js';
+import { DEPTH } from './chains.js';
 import type { PackSet } from './packs.js';
 import type { Tables } from './tables.js';
 
-/** Bytes of workspace a decoder needs for itself. */
-export const DECODER_BYTES = PAGE + 64;
+/** Two base pages a level of a chain, and the longest list of changed words. */
+const LEVEL_BYTES = 2 * PAGE;
+const SPARSE_BYTES = 512;
+/** Bytes of workspace a decoder needs for itself: small things, the list, and base pages. */
+const SMALL_BYTES = 64;
+export const DECODER_BYTES = SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES;
 
 /**
  * Turns an object back into its page. Shared by the data loop and the refine workers. A worker may read an object
@@ -16,6 +21,8 @@ export const DECODER_BYTES = PAGE + 64;
 export class Decoder {
   private readonly zstd = new ZstdDecompressor();
   private readonly address: number;
+  private readonly list: number;
+  private readonly levels: number;
 
   /** `scratch`: offset of DECODER_BYTES in the workspace. */
   constructor(
@@ -25,16 +32,18 @@ export class Decoder {
     private readonly scratch: number,
   ) {
     this.address = workspace.address;
+    this.list = scratch + SMALL_BYTES;
+    this.levels = this.list + SPARSE_BYTES;
   }
 
   /** Decodes into the workspace at `to` and checks the hash; false when the page can not be had. */
   read(object: number, to: number): boolean {
-    return this.decode(object, to) && this.matches(object, to);
+    return this.decode(object, to, 0) && this.matches(object, to);
   }
 
   /** Does the page at `at` have the object's hash? */
   matches(object: number, at: number): boolean {
-    const hash = this.scratch + PAGE;
+    const hash = this.scratch;
     this.workspace.kernels.xxh64(at, hash);
     const { words } = this.workspace;
     return (
@@ -43,53 +52,93 @@ export class Decoder {
     );
   }
 
-  private decode(object: number, to: number): boolean {
-    const { tables } = this;
-    const target = this.address + to;
-    const length = tables.objectLength[object];
+  /** `level`: how many objects wait for this one; no more than DEPTH may. */
+  private decode(object: number, to: number, level: number): boolean {
+    const { tables, packs } = this;
+    const base = tables.objectBase[object];
     switch (tables.objectKind[object]) {
-      case Kind.SAME: {
-        const word = this.scratch + PAGE + 16;
-        this.workspace.words[word / 4] = tables.objectOffset[object];
-        this.workspace.words[word / 4 + 1] = tables.objectBase[object];
-        this.workspace.kernels.fill(to, word);
-        return true;
-      }
+      case Kind.SAME:
+        return this.fill(object, to);
       case Kind.STAGED:
       case Kind.RAW:
-        memcpy(target, tables.addressOf(object), PAGE);
+        memcpy(this.address + to, tables.addressOf(object), PAGE);
         return true;
       case Kind.ZSTD:
-        return this.zstd.decompress(target, PAGE, tables.addressOf(object), length) === PAGE;
-      case Kind.TEMPLATE: {
-        const base = this.packs.address(tables.objectBase[object]);
-        if (base === 0) return false;
-        memcpy(target, base, PAGE);
-        return true;
-      }
+        return this.inflate(object, to, 0, 0);
+      case Kind.TEMPLATE:
+        return this.copyTemplate(base, to);
+      case Kind.TEMPLATE_SPARSE:
+        return this.copyTemplate(base, to) && this.patch(object, to);
+      case Kind.SPARSE:
+        return level < DEPTH && this.decode(base, to, level + 1) && this.patch(object, to);
       case Kind.TEMPLATE_DELTA:
-        return this.undelta(object, to, this.packs.address(tables.objectBase[object]));
+        return this.undelta(object, to, packs.address(base), PAGE);
+      case Kind.TEMPLATE_RUN:
+        return this.undelta(object, to, packs.address(base), packs.runBytes(base));
       case Kind.DELTA:
-        return this.undelta(object, to, this.baseAddress(tables.objectBase[object]));
+        return this.undelta(object, to, this.baseAddress(base, level), PAGE);
+      case Kind.PAIR:
+      case Kind.TEMPLATE_PAIR:
+        return this.unpair(object, to, level);
       default:
         return false;
     }
   }
 
-  private undelta(object: number, to: number, base: number): boolean {
-    if (base === 0) return false;
-    const from = this.tables.addressOf(object);
-    const length = this.tables.objectLength[object];
-    return this.zstd.decompressDelta(this.address + to, PAGE, from, length, base, PAGE) === PAGE;
+  private fill(object: number, to: number): boolean {
+    const word = this.scratch + 16;
+    this.workspace.words[word / 4] = this.tables.objectOffset[object];
+    this.workspace.words[word / 4 + 1] = this.tables.objectBase[object];
+    this.workspace.kernels.fill(to, word);
+    return true;
   }
 
-  /** Native address of a base's page: in place when it is raw, else decoded to the scratch page; 0 when it can't be one. */
-  private baseAddress(base: number): number {
-    const kind = this.tables.objectKind[base];
-    if (kind === Kind.RAW) return this.tables.addressOf(base);
-    if (kind !== Kind.ZSTD) return 0;
-    const length = this.tables.objectLength[base];
-    const scratch = this.address + this.scratch;
-    return this.zstd.decompress(scratch, PAGE, this.tables.addressOf(base), length) === PAGE ? scratch : 0;
+  private copyTemplate(reference: number, to: number): boolean {
+    const page = this.packs.address(reference);
+    if (page !== 0) memcpy(this.address + to, page, PAGE);
+    return page !== 0;
+  }
+
+  private patch(object: number, to: number): boolean {
+    const length = this.tables.objectLength[object];
+    if (length > SPARSE_BYTES) return false;
+    memcpy(this.address + this.list, this.tables.addressOf(object), length);
+    return this.workspace.kernels.sparsePatch(to, this.list, length) === 1;
+  }
+
+  private undelta(object: number, to: number, base: number, baseBytes: number): boolean {
+    return base !== 0 && this.inflate(object, to, base, baseBytes);
+  }
+
+  /** Second base, then base, side by side. */
+  private unpair(object: number, to: number, level: number): boolean {
+    if (level >= DEPTH) return false;
+    const { tables } = this;
+    const at = this.levels + level * LEVEL_BYTES;
+    const second = tables.secondBase(object);
+    const isTemplate = tables.objectKind[object] === Kind.TEMPLATE_PAIR;
+    if (!(isTemplate ? this.copyTemplate(second, at) : this.decode(second, at, level + 1))) return false;
+    if (!this.decode(tables.objectBase[object], at + PAGE, level + 1)) return false;
+    return this.inflate(object, to, this.address + at, LEVEL_BYTES, PAIR_HEAD);
+  }
+
+  /** Native address of a base's page: in place when it is raw, else decoded to the level's place; 0 when it can't be one. */
+  private baseAddress(base: number, level: number): number {
+    if (level >= DEPTH) return 0;
+    if (this.tables.objectKind[base] === Kind.RAW) return this.tables.addressOf(base);
+    const at = this.levels + level * LEVEL_BYTES;
+    return this.decode(base, at, level + 1) ? this.address + at : 0;
+  }
+
+  /** zstd with a prefix (0 bytes: none); `head`: bytes of the block before it. */
+  private inflate(object: number, to: number, prefix: number, prefixBytes: number, head = 0): boolean {
+    const { zstd, tables } = this;
+    const target = this.address + to;
+    const from = tables.addressOf(object) + head;
+    const length = tables.objectLength[object] - head;
+    if (length <= 0) return false;
+    return prefixBytes === 0
+      ? zstd.decompress(target, PAGE, from, length) === PAGE
+      : zstd.decompressDelta(target, PAGE, from, length, prefix, prefixBytes) === PAGE;
   }
 }

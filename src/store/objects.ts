@@ -1,6 +1,7 @@
-import { canBeBase, Kind } from '../codec/kinds.js';
+import { canBeBase, hasBlock, Kind, namesObject, namesTemplate } from '../codec/kinds.js';
 import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
+import { DEPTH, depthOf } from './chains.js';
 import { Super } from './layout.js';
 import { packOf } from './packs.js';
 import type { Tables } from './tables.js';
@@ -19,8 +20,7 @@ export interface ObjectFields {
   hashHigh: number;
 }
 
-const hasBlock = (kind: number): boolean => kind !== Kind.SAME && kind !== Kind.TEMPLATE;
-const namesPack = (kind: number): boolean => kind === Kind.TEMPLATE || kind === Kind.TEMPLATE_DELTA;
+const isPair = (kind: number): boolean => kind === Kind.PAIR || kind === Kind.TEMPLATE_PAIR;
 /** Staged pages are not found by content: they are not compared yet. Same-filled ones cost nothing. */
 const isIndexed = (kind: number): boolean => kind !== Kind.STAGED && kind !== Kind.SAME;
 
@@ -58,7 +58,8 @@ export class Objects {
     tables.objectBase[object] = fields.base;
     tables.objectRefs[object] = 0;
     tables.objectKind[object] = fields.kind;
-    if (fields.kind === Kind.DELTA) this.retain(fields.base);
+    if (namesObject(fields.kind)) this.retain(fields.base);
+    if (fields.kind === Kind.PAIR) this.retain(tables.secondBase(object));
     this.admit(object);
     return object;
   }
@@ -83,21 +84,31 @@ export class Objects {
     if (--tables.objectRefs[object] > 0) return;
     const kind = tables.objectKind[object];
     const base = tables.objectBase[object];
-    if (canBeBase(kind)) this.bases--;
+    // Its block goes, and what it names with it.
+    const second = isPair(kind) ? tables.secondBase(object) : 0;
+    if (this.isBase(object)) this.bases--;
     if (isIndexed(kind)) this.shared.hashes.remove(object);
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
-    if (namesPack(kind)) this.packUses[packOf(base)]--;
+    if (namesTemplate(kind)) this.packUses[packOf(base)]--;
+    if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(second)]--;
     if (hasBlock(kind)) this.arena.free(tables.objectOffset[object], tables.objectLength[object]);
     this.putOnFreeList(object);
-    if (kind === Kind.DELTA) this.release(base);
+    if (namesObject(kind)) this.release(base);
+    if (kind === Kind.PAIR) this.release(second);
+  }
+
+  /** May deltas be made against it? */
+  isBase(object: number): boolean {
+    return canBeBase(this.tables.objectKind[object]) && depthOf(this.tables, object) < DEPTH;
   }
 
   /** Enters an object into the counts and the index; also for each survivor of a restart. */
   admit(object: number): void {
     const kind = this.tables.objectKind[object];
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] += this.tables.objectLength[object];
-    if (namesPack(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
-    if (canBeBase(kind)) this.bases++;
+    if (namesTemplate(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
+    if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(this.tables.secondBase(object))]++;
+    if (this.isBase(object)) this.bases++;
     if (isIndexed(kind)) this.shared.hashes.insert(object);
   }
 
@@ -122,7 +133,7 @@ export class Objects {
       this.cursor = this.cursor + 1 < high ? this.cursor + 1 : 1;
       const object = this.cursor;
       const kind = tables.objectKind[object];
-      if (kind === Kind.FREE || !hasBlock(kind)) continue;
+      if (!hasBlock(kind)) continue;
       const length = tables.objectLength[object];
       const old = tables.objectOffset[object];
       const unit = this.arena.relocate(old, length);

@@ -30,7 +30,7 @@ export interface PackPage {
  * File: header page, distinct raw pages, then u32 columns, then JSON. Header: magic, version, then u64 offset and
  * length in bytes of each section. Page numbers in columns are 1-based so that 0 can mean none.
  */
-const MAGIC = 'AZPACK01';
+const MAGIC = 'AZPACK02';
 export const PACK_SECTIONS = ['pages', 'map', 'hashLow', 'hashHigh', 'hashes', 'sketches', 'json'] as const;
 export type PackSection = (typeof PACK_SECTIONS)[number];
 export type PackSections = Record<PackSection, [offset: number, bytes: number]>;

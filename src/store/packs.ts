@@ -13,6 +13,7 @@ import {
 } from '../native/memory.js';
 import { HashIndex } from './hash-index.js';
 import { openPack, readPackSections, type PackSection, type PackSections } from './pack.js';
+import { runPages } from './runs.js';
 import { SketchIndex } from './sketch-index.js';
 
 /** A pack mapped into this process; plain data, so that every thread can make its own view of it. */
@@ -107,5 +108,11 @@ export class PackSet {
     const pack = this.views[packOf(reference)];
     const page = packPageOf(reference);
     return pack === undefined || page === 0 || page > pack.pages ? 0 : pack.address(page);
+  }
+
+  /** Bytes of the run of pages that begins with the one a reference names, 0 when there is none. */
+  runBytes(reference: number): number {
+    const pack = this.views[packOf(reference)];
+    return pack === undefined ? 0 : runPages(packPageOf(reference), pack.pages) * PAGE;
   }
 }

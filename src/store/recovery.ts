@@ -1,6 +1,8 @@
-import { Kind } from '../codec/kinds.js';
+import { Kind, namesObject } from '../codec/kinds.js';
+import { DEPTH } from './chains.js';
 import { Super } from './layout.js';
 import type { Store } from './store.js';
+import type { Tables } from './tables.js';
 import type { Volatile } from './volatile.js';
 
 /**
@@ -16,8 +18,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   shared.hashes.reset();
   shared.sketches.reset();
   shared.counters.fill(0);
-  shared.windowOpen.fill(0);
-  shared.ownerStats.fill(0);
+  // The other parts are new with the process, and zero; filling them would only take memory.
   tables.objectRefs.fill(0, 0, highObject);
   let slots = 0;
   let sequence = tables.superblock[Super.SEQUENCE];
@@ -32,10 +33,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     slots++;
   }
   tables.superblock[Super.SEQUENCE] = sequence;
-  for (let object = 1; object < highObject; object++) {
-    const alive = tables.objectKind[object] === Kind.DELTA && tables.objectRefs[object] > 0;
-    if (alive) tables.objectRefs[tables.objectBase[object]]++;
-  }
+  countBases(tables, highObject);
   let objects = 0;
   for (let object = 1; object < highObject; object++) {
     if (tables.objectRefs[object] > 0) objects++;
@@ -43,4 +41,18 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   }
   store.arena.finishRecovery();
   return { slots, objects };
+}
+
+/** Counts the bases of living objects: in each round those of objects that the round before has found alive. */
+function countBases(tables: Tables, highObject: number): void {
+  const { objectKind, objectRefs, objectBase } = tables;
+  const counted = new Uint8Array(highObject);
+  for (let round = 0; round < DEPTH; round++) {
+    for (let object = 1; object < highObject; object++) {
+      if (objectRefs[object] === 0 || counted[object] === 1 || !namesObject(objectKind[object])) continue;
+      counted[object] = 1;
+      objectRefs[objectBase[object]]++;
+      if (objectKind[object] === Kind.PAIR) objectRefs[tables.secondBase(object)]++;
+    }
+  }
 }

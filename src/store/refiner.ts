@@ -1,13 +1,15 @@
 import { DUPLICATE, Result, type ResultRing } from './results.js';
-import { canBeBase, Kind } from '../codec/kinds.js';
+import { Kind, PAIR_HEAD } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
-import { Decoder } from './decoder.js';
+import { Bases, BASES_BYTES } from './bases.js';
+import { Decoder, DECODER_BYTES } from './decoder.js';
 import type { HashIndex } from './hash-index.js';
 import { packReference, type PackSet, type PackView } from './packs.js';
-import { MAX_CANDIDATES, type SketchIndex } from './sketch-index.js';
+import { runAround, runPages, Runs } from './runs.js';
+import type { SketchIndex } from './sketch-index.js';
 import type { Tables } from './tables.js';
 
 /** What a refiner may use; from the policy's `encoding`. */
@@ -36,20 +38,28 @@ export interface Task {
 /** A delta this small ends the search; so does one this small end the wish for plain zstd. Bytes. */
 const GOOD_DELTA = 200;
 const FAIR_DELTA = 1024;
-/** Bases tried, the nearest first; a second one only when it shares more than a few of the 512 words in place. */
+/** Bases tried alone, the nearest first; a second one only when it shares more than a few of the 512 words in place. */
 const DELTAS_TRIED = 2;
 const FAR_WORDS = 448;
+/** Changed words up to which they are listed. Listing costs a tenth of zstd's time: it may be larger by as much. */
+const SPARSE_WORDS = 24;
+const SPARSE_MARGIN = 1.1;
+/** A list this small is the end of it, bytes: zstd would save a block's step at most. */
+const GOOD_SPARSE = 64;
 
 const AT = {
   page: 0,
   output: PAGE,
   best: 2 * PAGE,
-  check: 3 * PAGE,
-  sketch: 4 * PAGE,
-  decoder: 5 * PAGE,
-  bases: 7 * PAGE,
+  sparse: 3 * PAGE,
+  check: 4 * PAGE,
+  sketch: 5 * PAGE,
+  pair: 6 * PAGE,
+  decoder: 8 * PAGE,
+  bases: 9 * PAGE + DECODER_BYTES,
 };
-const MAX_BASES = 1 + 2 * MAX_CANDIDATES;
+/** Of a list of SPARSE_WORDS words. */
+const SPARSE_BYTES = 4 + 10 * SPARSE_WORDS;
 
 /**
  * Picks the cheapest encoding of one staged page: from shared bytes to bytes, nothing of the store is changed here.
@@ -57,31 +67,31 @@ const MAX_BASES = 1 + 2 * MAX_CANDIDATES;
  * data loop, so the worst case is work for nothing.
  */
 export class Refiner {
-  private readonly workspace = new Workspace(AT.bases + MAX_BASES * PAGE);
+  private readonly workspace = new Workspace(AT.bases + BASES_BYTES);
   private readonly address = this.workspace.address;
   private readonly compressor: ZstdCompressor;
   private readonly decompressor = new ZstdDecompressor();
   private readonly decoder: Decoder;
-  private readonly found = new Uint32Array(MAX_CANDIDATES);
-  /** Bases in the workspace: what names them, their kind of delta, how many words differ. */
-  private readonly baseName = new Uint32Array(MAX_BASES);
-  private readonly baseKind = new Uint8Array(MAX_BASES);
-  private readonly baseDiffers = new Uint16Array(MAX_BASES);
-  private bases = 0;
-  /** The one that `tryDeltas` found best. */
-  private bestBase = 0;
+  private readonly runs: Runs;
+  private readonly bases: Bases;
+  /** What was found so far, its bytes at AT.best: length 0 is nothing. Bases are numbers in `bases`, -1 none. */
+  private readonly best = { kind: 0, length: 0, name: 0, base: -1, second: -1, prefix: 0, prefixBytes: 0 };
   private readonly capacity: number;
 
   constructor(
     private readonly tables: Tables,
     packs: PackSet,
     private readonly hashes: HashIndex,
-    private readonly sketches: SketchIndex,
+    sketches: SketchIndex,
     private readonly ring: ResultRing,
     private readonly options: EncodingOptions,
   ) {
     this.compressor = new ZstdCompressor(options.level);
+    this.runs = new Runs(options.level);
     this.decoder = new Decoder(tables, packs, this.workspace, AT.decoder);
+    this.bases = new Bases(tables, this.decoder, sketches, this.workspace, {
+      ...{ at: AT.bases, page: AT.page, sketch: AT.sketch },
+    });
     this.capacity = Math.floor(PAGE * options.cutoff);
   }
 
@@ -125,128 +135,183 @@ export class Refiner {
   }
 
   private encode(task: Task, entry: number): void {
-    const { workspace, ring } = this;
+    const { workspace, ring, bases, best } = this;
     workspace.kernels.sketch(AT.page, AT.sketch);
     for (let i = 0; i < 4; i++) ring.words[entry + Result.SKETCH + i] = workspace.words[AT.sketch / 4 + i];
-    this.bases = 0;
-    if (this.options.delta) this.gatherBases(task);
-    let length = this.tryDeltas();
-    const base = length > 0 ? this.bestBase : -1;
-    if (length === 0 || length > FAIR_DELTA) {
-      const plain = this.compressor.compress(
-        this.address + AT.output,
-        this.capacity,
-        this.address + AT.page,
-        PAGE,
-      );
-      if (plain > 0 && (length === 0 || plain < length) && this.restores(AT.output, plain, -1)) {
-        this.put(entry, AT.output, plain);
-        return void this.name(entry, Kind.ZSTD, plain, 0);
-      }
-    }
-    if (length > 0 && !this.restores(AT.best, length, base)) length = 0;
-    if (length === 0) return void this.name(entry, Kind.RAW, PAGE, 0);
-    this.put(entry, AT.best, length);
-    this.name(entry, this.baseKind[base], length, this.baseName[base], AT.bases + base * PAGE);
+    best.length = 0;
+    bases.count = 0;
+    if (this.options.delta) this.tryDeltas(task);
+    if (best.length === 0 || best.length > FAIR_DELTA) this.tryPrefix(Kind.ZSTD, 0, 0, 0, -1);
+    if (best.length === 0 || !this.restores()) return void this.name(entry, Kind.RAW, PAGE, 0);
+    memcpy(ring.payload(entry), this.address + AT.best, best.length);
+    this.name(entry, best.kind, best.length, best.name, best.base < 0 ? AT.page : bases.at(best.base));
+    if (best.second >= 0) this.nameSecond(entry, best.second);
   }
 
-  /** Length of the smallest delta, which is then at AT.best; 0 when there is none below the cut-off. */
-  private tryDeltas(): number {
-    let best = 0;
-    for (let tried = 0; tried < DELTAS_TRIED && tried < this.bases; tried++) {
-      const base = this.nearestBase();
-      if (best > 0 && this.baseDiffers[base] > FAR_WORDS) break;
-      this.baseDiffers[base] = 0xffff;
-      const from = this.address + AT.page;
-      const prefix = this.address + AT.bases + base * PAGE;
-      const limit = best === 0 ? this.capacity : best - 1;
-      const length = this.compressor.compressDelta(this.address + AT.output, limit, from, PAGE, prefix, PAGE);
-      if (length <= 0) continue;
-      this.workspace.bytes.copyWithin(AT.best, AT.output, AT.output + length);
-      this.bestBase = base;
-      best = length;
-      if (best <= GOOD_DELTA) break;
-    }
-    return best;
-  }
-
-  private nearestBase(): number {
-    let nearest = 0;
-    for (let i = 1; i < this.bases; i++) if (this.baseDiffers[i] < this.baseDiffers[nearest]) nearest = i;
-    return nearest;
-  }
-
-  /** The template's page at the same address, then what looks alike in the template, then in the domain. */
-  private gatherBases(task: Task): void {
-    const sketch = this.workspace.words;
+  /** From the cheapest to try to the dearest, until one is good. */
+  private tryDeltas(task: Task): void {
+    const { bases, best, options } = this;
     const { pack } = task;
-    if (pack !== undefined) {
-      const same = task.templatePage < pack.map.length ? pack.map[task.templatePage] : 0;
-      if (same !== 0) this.addTemplateBase(pack, same);
-      const count = Math.min(
-        this.options.candidates,
-        pack.sketches.find(sketch, AT.sketch / 4, 0, this.found),
-      );
-      for (let i = 0; i < count; i++) if (this.found[i] !== same) this.addTemplateBase(pack, this.found[i]);
+    const same = pack !== undefined && task.templatePage < pack.map.length ? pack.map[task.templatePage] : 0;
+    if (pack !== undefined) bases.addTemplate(pack, same, options.candidates);
+    if (options.siblings) bases.addSiblings(task.domain, options.candidates);
+    if (bases.count === 0) return;
+    const sparse = this.listWords(bases.order[0]);
+    if (sparse > GOOD_SPARSE || sparse === 0) {
+      this.trySingle();
+      if (bases.count > 1 && this.wanting()) this.tryPair(bases.order[0], bases.order[1]);
+      if (pack !== undefined && same !== 0 && this.wanting()) this.tryRun(task.owner, pack, runAround(same));
     }
-    if (!this.options.siblings) return;
-    const count = this.sketches.find(sketch, AT.sketch / 4, task.domain, this.found);
-    for (let i = 0, added = 0; i < count && added < this.options.candidates; i++) {
-      const object = this.found[i];
-      if (this.tables.objectDomain[object] !== task.domain || !canBeBase(this.tables.objectKind[object]))
-        continue;
-      if (!this.decoder.read(object, AT.bases + this.bases * PAGE)) continue;
-      this.addBase(Kind.DELTA, object);
-      added++;
+    if (sparse > 0 && (best.length === 0 || sparse <= best.length * SPARSE_MARGIN)) this.takeSparse(sparse);
+  }
+
+  /** Is what was found not good enough yet? */
+  private wanting(): boolean {
+    return this.best.length === 0 || this.best.length > GOOD_DELTA;
+  }
+
+  private trySingle(): void {
+    const { bases } = this;
+    for (let tried = 0; tried < DELTAS_TRIED && tried < bases.count && this.wanting(); tried++) {
+      const base = bases.order[tried];
+      if (this.best.length > 0 && bases.differs[base] > FAR_WORDS) break;
+      const kind = bases.isTemplate[base] === 1 ? Kind.TEMPLATE_DELTA : Kind.DELTA;
+      this.tryPrefix(kind, bases.name[base], this.address + bases.at(base), PAGE, base);
     }
   }
 
-  private addTemplateBase(pack: PackView, page: number): void {
-    if (page > pack.pages) return;
-    memcpy(this.address + AT.bases + this.bases * PAGE, pack.address(page), PAGE);
-    this.addBase(Kind.TEMPLATE_DELTA, packReference(pack.mapping.pack, page));
+  /** Two bases, one of them an object; the template's page lies first, where only the object's name is short. */
+  private tryPair(nearest: number, next: number): void {
+    const { bases, address } = this;
+    const [base, second] = bases.isTemplate[nearest] === 1 ? [next, nearest] : [nearest, next];
+    if (bases.isTemplate[base] === 1) return;
+    memcpy(address + AT.pair, address + bases.at(second), PAGE);
+    memcpy(address + AT.pair + PAGE, address + bases.at(base), PAGE);
+    const kind = bases.isTemplate[second] === 1 ? Kind.TEMPLATE_PAIR : Kind.PAIR;
+    this.tryPrefix(kind, bases.name[base], address + AT.pair, 2 * PAGE, base, second);
   }
 
-  /** Counts the page at the next place among the bases in. */
-  private addBase(kind: Kind, name: number): void {
-    const base = this.bases++;
-    this.baseName[base] = name;
-    this.baseKind[base] = kind;
-    this.baseDiffers[base] = this.workspace.kernels.differingWords(AT.page, AT.bases + base * PAGE);
+  /** The prefix is the run of template pages that begins with `first`. */
+  private tryRun(owner: number, pack: PackView, first: number): void {
+    const { runs, address, best } = this;
+    if (!runs.isWorth(owner, first)) return;
+    const digest = runs.digest(pack, first);
+    if (digest === 0) return;
+    const before = best.length === 0 ? PAGE : best.length;
+    const length = this.compressor.compressDigest(
+      address + AT.output,
+      this.room(),
+      address + AT.page,
+      PAGE,
+      digest,
+    );
+    const bytes = runPages(first, pack.pages) * PAGE;
+    const name = packReference(pack.mapping.pack, first);
+    this.keep(Kind.TEMPLATE_RUN, name, length, -1, -1, pack.address(first), bytes);
+    runs.learn(owner, before - (best.length === 0 ? PAGE : best.length));
   }
 
-  /** Does the encoding give the page back? `base` -1: plain. */
-  private restores(at: number, length: number, base: number): boolean {
-    const to = this.address + AT.check;
-    const from = this.address + at;
+  /** Keeps the page as zstd with this prefix (native address; 0 bytes: none) when that is smaller than all before. */
+  private tryPrefix(
+    kind: Kind,
+    name: number,
+    prefix: number,
+    prefixBytes: number,
+    base: number,
+    second = -1,
+  ): void {
+    const { compressor, address, bases, workspace } = this;
+    const head = second < 0 ? 0 : PAIR_HEAD;
+    if (second >= 0) workspace.words[AT.output / 4] = bases.name[second];
+    const to = address + AT.output + head;
+    const from = address + AT.page;
+    const length =
+      prefixBytes === 0
+        ? compressor.compress(to, this.room() - head, from, PAGE)
+        : compressor.compressDelta(to, this.room() - head, from, PAGE, prefix, prefixBytes);
+    if (length > 0) this.keep(kind, name, length + head, base, second, prefix, prefixBytes);
+  }
+
+  /** Bytes an encoding may take to be of use. */
+  private room(): number {
+    return this.best.length === 0 ? this.capacity : this.best.length - 1;
+  }
+
+  private keep(
+    kind: Kind,
+    name: number,
+    length: number,
+    base: number,
+    second: number,
+    prefix: number,
+    prefixBytes: number,
+  ): void {
+    if (length <= 0 || length > this.room()) return;
+    const { best, workspace } = this;
+    workspace.bytes.copyWithin(AT.best, AT.output, AT.output + length);
+    best.kind = kind;
+    best.name = name;
+    best.length = length;
+    best.base = base;
+    best.second = second;
+    best.prefix = prefix;
+    best.prefixBytes = prefixBytes;
+  }
+
+  /** Bytes of the list of words that differ from a base, at AT.sparse; 0 when they are many. */
+  private listWords(base: number): number {
+    const { bases, workspace } = this;
+    if (bases.differs[base] > SPARSE_WORDS) return 0;
+    return workspace.kernels.sparseDiff(AT.page, bases.at(base), AT.sparse, SPARSE_WORDS);
+  }
+
+  private takeSparse(length: number): void {
+    const { bases, best, workspace } = this;
+    const base = bases.order[0];
+    best.length = 0;
+    workspace.bytes.copyWithin(AT.output, AT.sparse, AT.sparse + SPARSE_BYTES);
+    const kind = bases.isTemplate[base] === 1 ? Kind.TEMPLATE_SPARSE : Kind.SPARSE;
+    this.keep(kind, bases.name[base], length, base, -1, 0, 0);
+  }
+
+  /** Does what was found give the page back? */
+  private restores(): boolean {
+    const { best, address, workspace, decompressor, bases } = this;
+    if (best.kind === Kind.SPARSE || best.kind === Kind.TEMPLATE_SPARSE) {
+      memcpy(address + AT.check, address + bases.at(best.base), PAGE);
+      return workspace.kernels.sparsePatch(AT.check, AT.best, best.length) === 1 && this.equals(AT.check);
+    }
+    const head = best.second < 0 ? 0 : PAIR_HEAD;
+    const to = address + AT.check;
+    const from = address + AT.best + head;
+    const length = best.length - head;
     const restored =
-      base < 0
-        ? this.decompressor.decompress(to, PAGE, from, length)
-        : this.decompressor.decompressDelta(
-            to,
-            PAGE,
-            from,
-            length,
-            this.address + AT.bases + base * PAGE,
-            PAGE,
-          );
+      best.prefixBytes === 0
+        ? decompressor.decompress(to, PAGE, from, length)
+        : decompressor.decompressDelta(to, PAGE, from, length, best.prefix, best.prefixBytes);
     return restored === PAGE && this.equals(AT.check);
-  }
-
-  private put(entry: number, at: number, length: number): void {
-    memcpy(this.ring.payload(entry), this.address + at, length);
   }
 
   /** `baseAt`: where in the workspace the base's page is; its hash is taken from those very bytes. */
   private name(entry: number, kind: number, length: number, base: number, baseAt = AT.page): true {
     const { words } = this.ring;
-    const hash = AT.sketch + 32;
-    this.workspace.kernels.xxh64(baseAt, hash);
     words[entry + Result.KIND] = kind;
     words[entry + Result.LENGTH] = length;
     words[entry + Result.BASE] = base;
-    words[entry + Result.BASE_HASH_LOW] = this.workspace.words[hash / 4];
-    words[entry + Result.BASE_HASH_HIGH] = this.workspace.words[hash / 4 + 1];
+    this.hash(baseAt, entry + Result.BASE_HASH_LOW);
     return true;
+  }
+
+  private nameSecond(entry: number, base: number): void {
+    this.ring.words[entry + Result.SECOND] = this.bases.name[base];
+    this.hash(this.bases.at(base), entry + Result.SECOND_HASH_LOW);
+  }
+
+  /** Writes the hash of the page at `at` into two words of the ring. */
+  private hash(at: number, word: number): void {
+    const hash = AT.sketch + 32;
+    this.workspace.kernels.xxh64(at, hash);
+    this.ring.words[word] = this.workspace.words[hash / 4];
+    this.ring.words[word + 1] = this.workspace.words[hash / 4 + 1];
   }
 }

@@ -17,6 +17,10 @@ export const Result = {
   /** Sketch of the page, four words. */
   SKETCH: 8,
   OWNER: 12,
+  /** The second base of a pair, and its hash. */
+  SECOND: 13,
+  SECOND_HASH_LOW: 14,
+  SECOND_HASH_HIGH: 15,
 } as const;
 export const DUPLICATE = 100;
 

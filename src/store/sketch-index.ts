@@ -1,9 +1,18 @@
 /** Words before the entries; the first holds how many buckets there are, a power of two. */
 const HEADER = 16;
 const BUCKETS = 0;
-/** Entries of a bucket; an entry is two words: the super-feature and the id. */
-const WAYS = 4;
-const BUCKET_WORDS = WAYS * 2;
+/**
+ * A bucket: a word an entry (the id, and the low byte of its tag on top), then the tags' high bytes. A tag is 16 bits
+ * of the super-feature's hash; what they do not share with the bucket's number tells strangers apart.
+ */
+const WAYS = 8;
+const BUCKET_WORDS = WAYS + WAYS / 4;
+const ID_BITS = 24;
+/** Larger ids are not taken in. */
+const MAX_ID = 2 ** ID_BITS - 1;
+/** The tag begins at this bit of the hash: all bits below it are in every bucket's number. */
+const TAG_AT = 10;
+const LEAST_BUCKETS = 2 ** TAG_AT;
 
 /** Super-features of a sketch. */
 export const FEATURES = 4;
@@ -14,17 +23,20 @@ export const MAX_CANDIDATES = FEATURES * WAYS;
 export const sketchIndexWords = (bases: number): number => HEADER + BUCKET_WORDS * bucketsFor(bases);
 
 const bucketsFor = (bases: number): number =>
-  2 ** Math.ceil(Math.log2(Math.max(2, (bases * FEATURES) / WAYS)));
+  2 ** Math.ceil(Math.log2(Math.max(LEAST_BUCKETS, (bases * FEATURES) / WAYS)));
 
 /**
- * Finds pages that look alike: super-feature → id, four ways a bucket, the oldest entry goes. It forgets and it may
- * point at what no longer exists; the caller verifies every candidate. One thread writes.
+ * Finds pages that look alike: super-feature → id, eight ways a bucket, the oldest entry goes. It forgets, it may
+ * point at what no longer exists, and now and then it names a stranger; the caller verifies every candidate. One
+ * thread writes.
  */
 export class SketchIndex {
   private readonly limit: number;
+  private readonly bytes: Uint8Array;
 
   constructor(private readonly words: Uint32Array) {
     this.limit = 2 ** Math.floor(Math.log2((words.length - HEADER) / BUCKET_WORDS));
+    this.bytes = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
   }
 
   reset(bases = 1024): void {
@@ -43,8 +55,12 @@ export class SketchIndex {
    * index grows with them, not with what has come and gone.
    */
   insert(features: Uint32Array, at: number, salt: number, id: number, ids: number): void {
+    if (id > MAX_ID) return;
     if (ids * FEATURES > this.words[BUCKETS] * WAYS * 0.75) this.grow();
-    for (let i = 0; i < FEATURES; i++) this.put(salted(features[at + i], salt, i), id);
+    for (let i = 0; i < FEATURES; i++) {
+      const hash = hashOf(features[at + i], salt, i);
+      this.put(this.bucket(hash), tagOf(hash), id);
+    }
   }
 
   /**
@@ -54,42 +70,60 @@ export class SketchIndex {
   find(features: Uint32Array, at: number, salt: number, ids: Uint32Array): number {
     let count = 0;
     for (let i = 0; i < FEATURES; i++) {
-      const feature = salted(features[at + i], salt, i);
-      let entry = this.bucket(feature);
-      for (let way = 0; way < WAYS; way++, entry += 2) {
-        if (this.words[entry] !== feature) continue;
-        count = addCandidate(ids, count, this.words[entry + 1]);
+      const hash = hashOf(features[at + i], salt, i);
+      const first = this.bucket(hash);
+      const tag = tagOf(hash);
+      for (let way = 0; way < WAYS; way++) {
+        const entry = this.words[first + way];
+        if (entry !== 0 && this.tag(first, way) === tag) count = addCandidate(ids, count, entry & MAX_ID);
       }
     }
     return count;
   }
 
-  private put(feature: number, id: number): void {
-    const first = this.bucket(feature);
-    // Newest first; what falls off the end is forgotten.
-    this.words.copyWithin(first + 2, first, first + BUCKET_WORDS - 2);
-    this.words[first] = feature;
-    this.words[first + 1] = id;
+  private tag(first: number, way: number): number {
+    return (this.words[first + way] >>> ID_BITS) | (this.bytes[(first + WAYS) * 4 + way] << 8);
   }
 
+  private put(first: number, tag: number, id: number): void {
+    const tags = (first + WAYS) * 4;
+    // Newest first; what falls off the end is forgotten.
+    this.words.copyWithin(first + 1, first, first + WAYS - 1);
+    this.bytes.copyWithin(tags + 1, tags, tags + WAYS - 1);
+    this.words[first] = (((tag & 0xff) << ID_BITS) | id) >>> 0;
+    this.bytes[tags] = tag >>> 8;
+  }
+
+  /** Twice as many buckets: the next bit of an entry's tag says which of two it is in from now on. */
   private grow(): void {
     const buckets = this.words[BUCKETS];
     if (buckets * 2 > this.limit) return;
-    const old = this.words.slice(HEADER, HEADER + buckets * BUCKET_WORDS);
+    const used = HEADER + buckets * BUCKET_WORDS;
+    const old = new SketchIndex(this.words.slice(0, used));
     this.words.fill(0, HEADER, HEADER + 2 * buckets * BUCKET_WORDS);
     this.words[BUCKETS] = buckets * 2;
-    for (let entry = old.length - 2; entry >= 0; entry -= 2) {
-      if (old[entry + 1] !== 0) this.put(old[entry], old[entry + 1]);
+    for (let bucket = 0; bucket < buckets; bucket++) {
+      const first = HEADER + bucket * BUCKET_WORDS;
+      for (let way = WAYS - 1; way >= 0; way--) {
+        const entry = old.words[first + way];
+        if (entry === 0) continue;
+        const tag = old.tag(first, way);
+        const to = ((tag * LEAST_BUCKETS) & buckets) === 0 ? bucket : bucket + buckets;
+        this.put(HEADER + to * BUCKET_WORDS, tag, entry & MAX_ID);
+      }
     }
   }
 
-  private bucket(feature: number): number {
-    return HEADER + ((Math.imul(feature, 0x9e3779b1) >>> 8) % this.words[BUCKETS]) * BUCKET_WORDS;
+  private bucket(hash: number): number {
+    return HEADER + (hash & (this.words[BUCKETS] - 1)) * BUCKET_WORDS;
   }
 }
 
-const salted = (feature: number, salt: number, index: number): number =>
-  (feature ^ Math.imul(salt * FEATURES + index + 1, 0xc2b2ae35)) >>> 0;
+const tagOf = (hash: number): number => (hash >>> TAG_AT) & 0xffff;
+
+/** 26 bits. */
+const hashOf = (feature: number, salt: number, index: number): number =>
+  Math.imul(feature ^ Math.imul(salt * FEATURES + index + 1, 0xc2b2ae35), 0x9e3779b1) >>> 6;
 
 /** Adds an id, or moves it one place up each time it turns up again: a small ranking by shared features. */
 function addCandidate(ids: Uint32Array, count: number, id: number): number {

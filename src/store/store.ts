@@ -1,4 +1,4 @@
-import { canBeBase, Kind } from '../codec/kinds.js';
+import { Kind, namesObject } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
@@ -246,8 +246,9 @@ export class Store {
     const domain = tables.ownerDomains[owner];
     const kind = words[entry + Result.KIND];
     const base = words[entry + Result.BASE];
-    if ((kind === DUPLICATE || kind === Kind.DELTA) && !this.stillHolds(ring, entry, base, domain))
+    if ((kind === DUPLICATE || namesObject(kind)) && !this.stillHolds(ring, entry, Result.BASE, domain))
       return false;
+    if (kind === Kind.PAIR && !this.stillHolds(ring, entry, Result.SECOND, domain)) return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
       this.count(owner, kind, 0);
@@ -271,7 +272,7 @@ export class Store {
     const object = this.create();
     if (object === 0) return false;
     this.swapIn(slot, object);
-    if (canBeBase(kind)) this.offer(ring, entry, domain, object);
+    if (this.objects.isBase(object)) this.offer(ring, entry, domain, object);
     this.count(owner, kind, fields.length);
     return true;
   }
@@ -281,19 +282,24 @@ export class Store {
     this.shared.sketches.insert(ring.words, entry + Result.SKETCH, domain, object, this.objects.bases);
   }
 
-  /** Is the object that the worker built on still the same page, in the same domain, and fit for it? */
-  private stillHolds(ring: ResultRing, entry: number, object: number, domain: number): boolean {
+  /**
+   * Is the object that the worker built on still the same page, in the same domain, and fit for it? `at`: the word of
+   * the result that names it, with the two words of its hash behind.
+   */
+  private stillHolds(ring: ResultRing, entry: number, at: number, domain: number): boolean {
     const { tables } = this;
+    const { words } = ring;
+    const object = words[entry + at];
     const kind = tables.objectKind[object];
     const fit =
-      ring.words[entry + Result.KIND] === DUPLICATE
+      words[entry + Result.KIND] === DUPLICATE
         ? kind !== Kind.FREE && kind !== Kind.STAGED
-        : canBeBase(kind);
+        : this.objects.isBase(object);
     return (
       fit &&
       tables.objectDomain[object] === domain &&
-      tables.objectHashLow[object] === ring.words[entry + Result.BASE_HASH_LOW] &&
-      tables.objectHashHigh[object] === ring.words[entry + Result.BASE_HASH_HIGH]
+      tables.objectHashLow[object] === words[entry + at + 1] &&
+      tables.objectHashHigh[object] === words[entry + at + 2]
     );
   }
 

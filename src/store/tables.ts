@@ -1,7 +1,18 @@
 import { AgentZipError } from '../errors.js';
 import { fstatSync } from 'node:fs';
 import { ftruncate } from '../native/files.js';
-import { MAP_NORESERVE, MAP_SHARED, mmap, munmap, PROT_READ, PROT_WRITE, view } from '../native/memory.js';
+import {
+  addressOf,
+  MAP_NORESERVE,
+  MAP_SHARED,
+  memcpy,
+  mmap,
+  munmap,
+  PROT_READ,
+  PROT_WRITE,
+  reserveWords,
+  view,
+} from '../native/memory.js';
 import { PAGE } from '../native/libc.js';
 import {
   FORMAT_VERSION,
@@ -49,6 +60,8 @@ export class Tables {
   readonly arenaAddress: number;
   readonly arenaFileOffset: number;
   readonly objects: number;
+  private readonly head = reserveWords(1);
+  private readonly headAddress = addressOf(this.head);
 
   constructor(readonly mapping: StoreMapping) {
     const { sections } = layout(mapping.geometry);
@@ -85,6 +98,12 @@ export class Tables {
   addressOf(object: number): number {
     const offset = this.objectOffset[object] * 16;
     return this.arenaAddress + (offset < this.mapping.geometry.arenaBytes ? offset : 0);
+  }
+
+  /** Name of a pair's second base, which stands at the head of its block. */
+  secondBase(object: number): number {
+    memcpy(this.headAddress, this.addressOf(object), 4);
+    return this.head[0];
   }
 }
 

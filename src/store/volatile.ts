@@ -41,19 +41,19 @@ const COUNTERS = 16;
 
 /** Per owner since its window opened. KINDS is the first of one counter for each Kind; duplicates count as kind 0. */
 export const OwnerStat = { PAGES: 0, BYTES_OUT: 1, CPU_MS: 2, KINDS: 3 } as const;
-export const OWNER_STATS = 16;
+export const OWNER_STATS = 32;
 
 const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;
 
 function parts(geometry: Geometry, workers: number) {
-  // A base is a page that is no delta: at worst every page.
+  // A base is a page that is no delta against another: at worst every page. The sketch index forgets before that.
   const sizes = {
     counters: COUNTERS * 8,
     windowOpen: MAX_OWNERS * 4,
     ownerStats: MAX_OWNERS * OWNER_STATS * 8,
     rings: workers * align(RESULT_RING_BYTES),
     hashes: hashIndexWords(geometry.slots) * 4,
-    sketches: sketchIndexWords(Math.ceil(geometry.slots / 4)) * 4,
+    sketches: sketchIndexWords(Math.ceil(geometry.slots / 2)) * 4,
   };
   let offset = 0;
   const at = Object.fromEntries(
@@ -66,7 +66,7 @@ function parts(geometry: Geometry, workers: number) {
   return { at, bytes: offset };
 }
 
-/** Its own memory file, so that what it costs can be told. */
+/** Zero throughout. Its own memory file, so that what it costs can be told. */
 export function createVolatile(geometry: Geometry, workers: number): VolatileMapping {
   const { bytes } = parts(geometry, workers);
   const fd = memfdCreate('agentzip-index');

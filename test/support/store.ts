@@ -1,8 +1,9 @@
 import { closeSync } from 'node:fs';
-import { canBeBase, Kind } from '../../src/codec/kinds.js';
+import { canBeBase, hasBlock, Kind, namesObject } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate } from '../../src/native/memory.js';
 import { blockBytes } from '../../src/store/arena.js';
+import { DEPTH, depthOf } from '../../src/store/chains.js';
 import { OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
 import { mapPack, PackSet } from '../../src/store/packs.js';
 import { recover } from '../../src/store/recovery.js';
@@ -106,6 +107,13 @@ export class StoreBench {
   }
 }
 
+/** Objects that an object names. */
+function basesOf(tables: Tables, object: number): number[] {
+  const kind = tables.objectKind[object];
+  const first = namesObject(kind) ? [tables.objectBase[object]] : [];
+  return kind === Kind.PAIR ? [...first, tables.secondBase(object)] : first;
+}
+
 /** Everything that must hold between two operations, recounted from the slots; returns what does not. */
 export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[] {
   const { tables, store } = bench;
@@ -118,6 +126,7 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     if (known !== undefined && known !== domain)
       found.push(`object ${object} is reachable from domains ${known} and ${domain}`);
     domains.set(object, domain);
+    for (const base of basesOf(tables, object)) reach(base, domain);
   };
   for (let slot = 0; slot < tables.slots; slot++) {
     const object = tables.slotObject[slot];
@@ -127,16 +136,15 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     // A slot whose owner is gone stays in the domain that its object was shared in.
     const domain = owner === 0 ? tables.objectDomain[object] : tables.ownerDomains[owner];
     reach(object, domain);
-    if (tables.objectKind[object] === Kind.DELTA) reach(tables.objectBase[object], domain);
   }
   let used = 0;
   for (let object = 1; object < high; object++) {
-    const kind = tables.objectKind[object];
-    if (kind !== Kind.DELTA) continue;
-    const base = tables.objectBase[object];
-    refs[base]++;
-    if (!canBeBase(tables.objectKind[base]))
-      found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
+    for (const base of basesOf(tables, object)) {
+      refs[base]++;
+      if (!canBeBase(tables.objectKind[base]))
+        found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
+    }
+    if (depthOf(tables, object) > DEPTH) found.push(`object ${object} has too long a chain below it`);
   }
   for (let object = 1; object < high; object++) {
     const kind = tables.objectKind[object];
@@ -147,7 +155,7 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     if (refs[object] !== tables.objectRefs[object]) {
       found.push(`object ${object} counts ${tables.objectRefs[object]} references, has ${refs[object]}`);
     }
-    if (kind !== Kind.SAME && kind !== Kind.TEMPLATE) used += blockBytes(tables.objectLength[object]);
+    if (hasBlock(kind)) used += blockBytes(tables.objectLength[object]);
   }
   if (used !== store.arena.usedBytes)
     found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);

@@ -1,4 +1,4 @@
-import { Kind } from '../../codec/kinds.js';
+import { hasBlock, Kind, namesTemplate } from '../../codec/kinds.js';
 import { PAGE } from '../../native/libc.js';
 import { blockBytes } from '../../store/arena.js';
 import { Super } from '../../store/layout.js';
@@ -9,7 +9,10 @@ export const ENCODINGS = [
   'template',
   'duplicate',
   'templateDelta',
+  'templateRun',
   'siblingDelta',
+  'pair',
+  'sparse',
   'zstd',
   'raw',
   'staged',
@@ -23,7 +26,12 @@ const ENCODING_OF: Record<number, Encoding> = {
   [Kind.ZSTD]: 'zstd',
   [Kind.DELTA]: 'siblingDelta',
   [Kind.TEMPLATE_DELTA]: 'templateDelta',
+  [Kind.TEMPLATE_RUN]: 'templateRun',
   [Kind.TEMPLATE]: 'template',
+  [Kind.PAIR]: 'pair',
+  [Kind.TEMPLATE_PAIR]: 'pair',
+  [Kind.SPARSE]: 'sparse',
+  [Kind.TEMPLATE_SPARSE]: 'sparse',
 };
 
 /** Pages, their encoded bytes, and the bytes of the blocks these take in the arena. */
@@ -69,7 +77,7 @@ export function countFigures(tables: Tables, mappingKind: (slot: number) => stri
     if (object === 0) continue;
     const kind = objectKind[object];
     // Objects without a block of their own may keep something else in their length.
-    const payload = kind === Kind.SAME || kind === Kind.TEMPLATE ? 0 : objectLength[object];
+    const payload = hasBlock(kind) ? objectLength[object] : 0;
     const block = blockBytes(payload);
     const first = seen[object] === 0 || kind === Kind.SAME;
     const isTemplate = kind === Kind.TEMPLATE;
@@ -81,7 +89,7 @@ export function countFigures(tables: Tables, mappingKind: (slot: number) => stri
     );
     add((mappings[mappingKind(slot)] ??= nothing()), payload / slotsOf[object], block / slotsOf[object]);
     add(total, first ? payload : 0, first ? block : 0);
-    if (isTemplate || kind === Kind.TEMPLATE_DELTA) bases.add(objectBase[object]);
+    if (namesTemplate(kind)) bases.add(objectBase[object]);
   }
   return { encodings, mappings, total, baseUsedBytes: bases.size * PAGE };
 }

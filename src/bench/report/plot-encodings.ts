@@ -15,6 +15,7 @@ const ENCODINGS: Record<string, Look> = {
   same: { label: 'same: one byte value or word', colour: 'var(--nothing-1)', ink: 'var(--on-dark)' },
   duplicate: { label: 'duplicate of a stored page', colour: 'var(--nothing-2)', ink: 'var(--on-dark)' },
   template: { label: 'equal to a template page', colour: 'var(--nothing-3)' },
+  sparse: { label: 'a few words of a base changed', colour: 'var(--sparse)' },
   delta: { label: 'delta against a base', colour: 'var(--delta)' },
   zstd: { label: 'zstd', colour: 'var(--zstd)' },
   raw: { label: 'raw', colour: 'var(--raw)', ink: 'var(--on-dark)' },

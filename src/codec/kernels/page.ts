@@ -94,3 +94,52 @@ export function sketch(page: usize, out: usize): void {
   joined = v128.add<i32>(joined, v128.mul<i32>(minC, scaleA));
   v128.store(out, v128.or(joined, i32x4.splat(1)));
 }
+
+/**
+ * How a page differs from its base, without an entropy coder, at `out`. For each word that differs: words passed over
+ * since the last one (u8; 255 passes over 255 and names none), which of its bytes are other (u8, lowest bit for the
+ * first byte), and those bytes. Returns its length; 0 when no word differs, or more than `most` do.
+ */
+export function sparseDiff(page: usize, base: usize, out: usize, most: i32): i32 {
+  let at = out;
+  let next: usize = 0;
+  for (let word: usize = 0; word < WORDS; word++) {
+    const value = load<u64>(page + word * 8);
+    const change = value ^ load<u64>(base + word * 8);
+    if (change == 0) continue;
+    if (most-- == 0) return 0;
+    let gap = word - next;
+    for (; gap >= 255; gap -= 255) store<u8>(at++, 255);
+    store<u8>(at++, <u8>gap);
+    let mask: u32 = 0;
+    let to = at + 1;
+    for (let byte: u32 = 0; byte < 8; byte++) {
+      if (((change >> (byte * 8)) & 0xff) == 0) continue;
+      mask |= 1 << byte;
+      store<u8>(to++, <u8>(value >> (byte * 8)));
+    }
+    store<u8>(at, <u8>mask);
+    at = to;
+    next = word + 1;
+  }
+  return <i32>(at - out);
+}
+
+/** Turns the base at `page` into the page that `sparseDiff` described; 0 when the description is damaged. */
+export function sparsePatch(page: usize, diff: usize, length: i32): i32 {
+  const end = diff + <usize>length;
+  let word: usize = 0;
+  while (diff < end) {
+    const gap = <usize>load<u8>(diff++);
+    word += gap;
+    if (gap == 255) continue;
+    if (word >= WORDS || diff >= end) return 0;
+    const mask = <u32>load<u8>(diff++);
+    if (diff + <usize>popcnt<u32>(mask) > end) return 0;
+    for (let byte: u32 = 0; byte < 8; byte++) {
+      if ((mask & (1 << byte)) != 0) store<u8>(page + word * 8 + byte, load<u8>(diff++));
+    }
+    word++;
+  }
+  return 1;
+}

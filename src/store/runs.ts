@@ -1,0 +1,66 @@
+import { PAGE } from '../native/libc.js';
+import { createDigest, freeDigest } from '../native/zstd.js';
+import { MAX_OWNERS } from './layout.js';
+import type { PackView } from './packs.js';
+
+/**
+ * Pages of a run, and how many it shares with the run before and the one behind. Part of the store's format. In a
+ * program started afresh the allocator puts things some pages away from where the template has them; a longer run
+ * finds little more, and costs the match finder its cache.
+ */
+const RUN_PAGES = 32;
+const OVERLAP = 8;
+/** Digests kept: refinement goes through a mapping in order, so that the next page nearly always needs the last one. */
+const DIGESTS = 3;
+
+/** First page of the run around a page of a pack. Pages count from 1. */
+export const runAround = (page: number): number => Math.max(1, page - ((page - 1) % RUN_PAGES) - OVERLAP);
+
+/** How many pages the run that begins at `first` has, in a pack of `pages` pages. */
+export const runPages = (first: number, pages: number): number =>
+  Math.min((first === 1 ? 0 : OVERLAP) + RUN_PAGES + OVERLAP, pages + 1 - first);
+
+/**
+ * A forked sandbox has nearly all template pages where the template has them: runs then save little, and looking at
+ * them makes the whole template resident. Below so many bytes saved a try (a moving average over about 2^SHIFT tries)
+ * only one run in SAMPLE is tried.
+ */
+const WORTH = 24;
+const SHIFT = 6;
+const SAMPLE = 16;
+
+interface Entry {
+  /** A pack that was loaded again is another view: what was made for the old one is never used again. */
+  pack: PackView;
+  first: number;
+  digest: number;
+}
+
+/** What one refine worker knows of runs: digests of those it used last, and whose pages they are good for. */
+export class Runs {
+  private readonly entries: Entry[] = [];
+  /** Bytes saved a try, by owner. */
+  private readonly saved = new Float32Array(MAX_OWNERS).fill(2 * WORTH);
+
+  constructor(private readonly level: number) {}
+
+  /** Shall the run that begins at page `first` be tried for a page of this owner? */
+  isWorth(owner: number, first: number): boolean {
+    return this.saved[owner] >= WORTH || Math.floor(first / RUN_PAGES) % SAMPLE === 0;
+  }
+
+  learn(owner: number, savedBytes: number): void {
+    this.saved[owner] += (savedBytes - this.saved[owner]) / 2 ** SHIFT;
+  }
+
+  /** Digest of the run that begins at page `first`; 0 when libzstd has no memory for it. */
+  digest(pack: PackView, first: number): number {
+    const known = this.entries.find((entry) => entry.pack === pack && entry.first === first);
+    if (known !== undefined) return known.digest;
+    const digest = createDigest(pack.address(first), runPages(first, pack.pages) * PAGE, this.level);
+    if (digest === 0) return 0;
+    this.entries.push({ pack, first, digest });
+    if (this.entries.length > DIGESTS) freeDigest(this.entries.shift()!.digest);
+    return digest;
+  }
+}

@@ -175,6 +175,7 @@ describe('a collector', () => {
         probeDrops: 0,
         refused: 6,
         corrupt: 0,
+        takeovers: 0,
       },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },
     };

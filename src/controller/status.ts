@@ -84,6 +84,7 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     probeDrops: probes.dropped,
     refused: pager.refusedWrites,
     corrupt: pager.corruptPages,
+    takeovers: pager.takeovers,
     droppedSpans,
   };
 }

@@ -65,4 +65,3 @@ export function exitNow(status: number): never {
   exit_(status);
   throw new Error('_exit returned');
 }
-

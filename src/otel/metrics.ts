@@ -23,6 +23,7 @@ export interface Reading {
   probeDrops: number;
   refused: number;
   corrupt: number;
+  takeovers: number;
   droppedSpans: number;
 }
 
@@ -57,6 +58,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     'probeDrops',
     'refused',
     'corrupt',
+    'takeovers',
     'droppedSpans',
   ] as const) {
     observed.set(key, total(key));

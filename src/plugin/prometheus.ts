@@ -80,6 +80,7 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.foreign, [[{}, pager.foreignSlots]]),
     ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
     ...family(METRICS.corrupt, [[{}, pager.corruptPages]]),
+    ...family(METRICS.takeovers, [[{}, pager.takeovers]]),
     ...family(METRICS.probeEvents, [[{}, probes.events]]),
     ...family(METRICS.probeDrops, [[{}, probes.dropped]]),
   ];

@@ -84,6 +84,7 @@ export class MemoryController implements ControllerApi {
       pager: {
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
         ...{ foreignSlots: 1, reads: 2, writes: 3, discards: 4, refusedWrites: 0, corruptPages: 0 },
+        ...{ takeovers: 0, standbyPid: null },
         store: {
           ...{ arenaHeldBytes: 6, arenaUsedBytes: 5, tableHeldBytes: 4, tableUsedBytes: 3 },
           ...{ indexHeldBytes: 2, indexUsedBytes: 1 },

@@ -186,7 +186,8 @@ try {
   port.postMessage({ started: begin() } satisfies DataLoopNotice);
   serve();
   port.postMessage({ ended: true } satisfies DataLoopNotice);
-  process.exit(0);
+  // The end of this thread is the signal to the standby, which has to be dismissed first.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 } catch (error) {
   // Without this loop the rest of the process could wait for the device for ever. Its end closes the device.
   writeSync(2, `agentzip-pager: data loop: ${(error as Error).stack}\n`);

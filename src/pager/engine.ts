@@ -83,7 +83,6 @@ export class Engine {
     });
     const engine = new Engine(options, fuseFd, fd, store, false);
     await Promise.race([engine.started, engine.ended]);
-    engine.employAll();
     return engine;
   }
 
@@ -99,7 +98,6 @@ export class Engine {
     this.tables = new Tables(this.tables.mapping);
     this.packs.clear();
     for (const mapping of packs) this.packs.set(mapping.pack, mapping);
-    this.employAll();
   }
 
   /** For a standby: the pager has loaded a pack, or let it go (null). The loop takes it in when it takes over. */
@@ -174,7 +172,8 @@ export class Engine {
     return true;
   }
 
-  private employAll(): void {
+  /** Starts the refine workers. Nothing waits for them. */
+  employAll(): void {
     const { workers, encoding } = this.options;
     for (let worker = 0; worker < workers; worker++) {
       this.employ({ ...this.common, worker, encoding, packs: [] });

@@ -10,6 +10,7 @@ import { PagerService } from './service.js';
 import { standBy } from './standby.js';
 import type { Succession } from './succession.js';
 import { activateSwap, isSwap } from './swap-area.js';
+import { withSwapPermitted } from './swap-cgroup.js';
 import { probeSwapType } from './swap-type.js';
 
 /**
@@ -25,7 +26,7 @@ function takeLock(runtimeDir: string): number {
   return fd;
 }
 
-async function start(options: PagerOptions): Promise<Engine> {
+async function start(options: PagerOptions): Promise<PagerService> {
   lockMemory();
   const lockFd = takeLock(options.runtimeDir);
   for (const remains of await clearRemains(pagerMount(options.runtimeDir)))
@@ -38,24 +39,20 @@ async function start(options: PagerOptions): Promise<Engine> {
     await frontEnd.attach();
     await activateSwap(frontEnd.device, engine.tables.slots);
     frontEnd.settle();
-    const swapType = probeSwapType();
-    await new PagerService({
-      options,
-      engine,
-      frontEnd,
-      fuseFd,
-      lockFd,
-      swapType,
+    const swapType = withSwapPermitted(probeSwapType);
+    const service = new PagerService({
+      ...{ options, engine, frontEnd, fuseFd, lockFd, swapType, log },
       takeovers: 0,
-      log,
-    }).serve();
+    });
+    await service.serve();
+    service.complete();
     log(`ready: ${frontEnd.device}, swap type ${swapType}`);
+    return service;
   } catch (error) {
     if (frontEnd.attached && isSwap(frontEnd.device)) await swapoff(frontEnd.device);
     await frontEnd.detach();
     throw error;
   }
-  return engine;
 }
 
 process.on('SIGHUP', () => {}); // outlives whoever started it
@@ -64,7 +61,7 @@ const options = JSON.parse(process.argv[2]) as PagerOptions;
 const succession = process.argv[3] === undefined ? null : (JSON.parse(process.argv[3]) as Succession);
 const running = succession === null ? start(options) : standBy(options, succession, log);
 running
-  .then((engine) => engine.ended)
+  .then((service) => service.ended)
   .catch((error) => {
     log(explain(error));
     process.exit(1);

@@ -39,6 +39,7 @@ export class PagerService {
   private readonly keeper: StandbyKeeper;
   private readonly info: PagerInfo;
   private draining: Promise<void> | undefined;
+  private drained = false;
 
   constructor(private readonly charge: Charge) {
     const { engine, frontEnd, fuseFd, lockFd, swapType, takeovers, options, log } = charge;
@@ -66,6 +67,11 @@ export class PagerService {
       process.removeAllListeners(signal);
       process.on(signal, () => this.leaveOrSay());
     }
+  }
+
+  /** Starts what costs time and is not waited for: refine workers and a standby. */
+  complete(): void {
+    this.charge.engine.employAll();
     this.keeper.start();
   }
 
@@ -76,7 +82,20 @@ export class PagerService {
   /** Drains, then ends the process; rejects, and stays, when the memory does not suffice. */
   private async leave(): Promise<void> {
     await (this.draining ??= this.drain().finally(() => (this.draining = undefined)));
-    setTimeout(() => finish(this.charge.options.runtimeDir), ANSWER_MS);
+    setTimeout(() => finish(this.charge.options.runtimeDir, 0), ANSWER_MS);
+  }
+
+  /** Resolves, or ends the process, when the device is gone; rejects when the data loop has died. */
+  get ended(): Promise<void> {
+    return this.charge.engine.ended.then(() => this.deviceGone());
+  }
+
+  /** Unless we are draining it was taken away (`umount -f`, an aborted FUSE connection). */
+  private async deviceGone(): Promise<void> {
+    if (this.draining !== undefined || this.drained) return;
+    this.charge.log('the device is gone: somebody else took it away');
+    await this.keeper.dismiss();
+    finish(this.charge.options.runtimeDir, 1);
   }
 
   private async drain(): Promise<void> {
@@ -93,6 +112,7 @@ export class PagerService {
     }
     await this.keeper.dismiss();
     await frontEnd.detach();
+    this.drained = true;
   }
 }
 
@@ -109,8 +129,8 @@ async function swapOff(device: string): Promise<void> {
   }
 }
 
-function finish(runtimeDir: string): never {
+function finish(runtimeDir: string, status: number): never {
   // The lock's file stays: removing it would let two pagers lock two files of one name.
   rmSync(pagerSocket(runtimeDir), { force: true });
-  process.exit(0);
+  process.exit(status);
 }

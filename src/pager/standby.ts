@@ -59,7 +59,7 @@ export async function standBy(
   options: PagerOptions,
   succession: Succession,
   log: (line: string) => void,
-): Promise<Engine> {
+): Promise<PagerService> {
   process.title = 'agentzip-standby';
   // A service manager may tell all of a service's processes to end: the pager drains, and then dismisses us.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
@@ -73,7 +73,6 @@ export async function standBy(
   vigil.lifeline.say({ op: 'ready' });
 
   const started = await engine.started;
-  raise(NICE.serving); // before it starts threads and programs, which inherit it
   engine.takeOver(started);
   process.title = 'agentzip-pager';
   const { device, swapType } = succession;
@@ -81,13 +80,15 @@ export async function standBy(
   const takeovers = succession.takeovers + 1;
   const service = new PagerService({ options, engine, frontEnd, fuseFd, lockFd, swapType, takeovers, log });
   await service.serve();
+  raise(NICE.serving); // before threads and programs are started, which inherit it
+  service.complete();
   const { slots, takeoverMs, resent } = started;
   const requests = resent ? '' : '; the kernel can not send its last requests again (before 6.9)';
   log(
     `took over ${device} from pager ${succession.pid}: ${slots} pages, ${takeoverMs.toFixed(1)} ms${requests}`,
   );
   if (vigil.draining) service.leaveOrSay();
-  return engine;
+  return service;
 }
 
 function raise(nice: number): void {

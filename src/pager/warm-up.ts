@@ -15,8 +15,8 @@ import { FUSE_BYTES, FuseServer } from './fuse-server.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
-/** Enough for V8 to compile what it calls often; some 50 ms. */
-const ROUNDS = 200;
+/** Enough for V8 to compile what it calls often. */
+const ROUNDS = 64;
 
 /**
  * Does on a small store of its own what the data loop will do on the real one, so that nothing has to be loaded,

@@ -13,7 +13,7 @@ const PAUSE_MS = { first: 100, last: 30_000 };
 /** One that lived so long has no fault of its own. */
 const SOUND_MS = 10_000;
 /** One that is not ready by then is stuck. */
-const READY_MS = 30_000;
+const READY_MS = 120_000;
 const FAREWELL_MS = 1_000;
 const REAP_MS = 50;
 

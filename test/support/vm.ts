@@ -72,7 +72,18 @@ async function boot(
 ): Promise<GuestRun> {
   const command = Buffer.from(script).toString('base64');
   const words = [
-    ...['-accel', 'tcg,thread=multi,tb-size=128', '-M', 'q35', '-cpu', 'max', '-smp', String(cpus)],
+    ...[
+      '-accel',
+      'kvm',
+      '-accel',
+      'tcg,thread=multi,tb-size=128',
+      '-M',
+      'q35',
+      '-cpu',
+      'max',
+      '-smp',
+      String(cpus),
+    ],
     ...['-m', String(memoryMiB), '-nodefaults', '-no-reboot', '-display', 'none', '-serial', 'stdio'],
     ...['-object', `memory-backend-memfd,id=memory,size=${memoryMiB}M,share=on`],
     ...['-machine', 'memory-backend=memory', '-chardev', `socket,id=fs,path=${socket}`],

@@ -87,7 +87,10 @@ export async function standBy(
   log(
     `took over ${device} from pager ${succession.pid}: ${slots} pages, ${takeoverMs.toFixed(1)} ms${requests}`,
   );
-  if (vigil.draining) service.leaveOrSay();
+  if (vigil.draining) {
+    log('goes on with its drain');
+    service.leaveOrSay();
+  }
   return service;
 }
 

@@ -71,32 +71,22 @@ async function boot(
   children: ChildProcess[],
 ): Promise<GuestRun> {
   const command = Buffer.from(script).toString('base64');
-  const words = [
-    ...[
-      '-accel',
-      'kvm',
-      '-accel',
-      'tcg,thread=multi,tb-size=128',
-      '-M',
-      'q35',
-      '-cpu',
-      'max',
-      '-smp',
-      String(cpus),
-    ],
-    ...['-m', String(memoryMiB), '-nodefaults', '-no-reboot', '-display', 'none', '-serial', 'stdio'],
-    ...['-object', `memory-backend-memfd,id=memory,size=${memoryMiB}M,share=on`],
-    ...['-machine', 'memory-backend=memory', '-chardev', `socket,id=fs,path=${socket}`],
-    ...['-device', 'vhost-user-fs-pci,chardev=fs,tag=host,queue-size=1024'],
-    ...['-kernel', `${folder}/vmlinux`, '-initrd', `${folder}/initramfs`],
-    ...['-append', `${ARGUMENTS} vm.run=${command}`],
-  ];
-  const guest = spawn('qemu-system-x86_64', words, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const accelerator = existsSync('/dev/kvm') ? 'kvm' : 'tcg,thread=multi,tb-size=128';
+  const words = `
+    -accel ${accelerator} -M q35 -cpu max -smp ${cpus} -m ${memoryMiB} -nodefaults -no-reboot -display none
+    -serial stdio -object memory-backend-memfd,id=memory,size=${memoryMiB}M,share=on -machine memory-backend=memory
+    -chardev socket,id=fs,path=${socket} -device vhost-user-fs-pci,chardev=fs,tag=host,queue-size=1024
+    -kernel ${folder}/vmlinux -initrd ${folder}/initramfs -append`.trim();
+  const append = `${ARGUMENTS} vm.run=${command}`;
+  const guest = spawn('qemu-system-x86_64', [...words.split(/\s+/), append], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   children.push(guest);
   const lines: string[] = [];
   let status: number | null = null;
   createInterface({ input: guest.stdout! }).on('line', (line) => {
     const end = /VM-EXIT (\d+)/.exec(line);
+    process.stdout.write(`guest: ${line.trimEnd()}\n`);
     if (end === null) lines.push(line.trimEnd());
     else status = Number(end[1]);
   });

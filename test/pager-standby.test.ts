@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { isLocked, pagerLog } from '../src/pager/options.js';
@@ -48,6 +48,7 @@ test('a drain dismisses it: it goes, and takes nothing over', async () => {
   expect(lives(pid)).toBe(false);
   expect(readFileSync(pagerLog(runtimeDir), 'utf8')).not.toContain('took over');
   expect(readFileSync('/proc/mounts', 'utf8')).not.toContain(runtimeDir);
+  rmSync(runtimeDir, { recursive: true });
   pager = undefined;
 });
 

@@ -32,7 +32,7 @@ export const ERRORS = {
   AZ_PAGER_START: ['the pager did not start: {reason}', 'look at {log}; check with agentzip doctor'],
   AZ_PAGER_LOST: [
     'the pager (pid {pid}) is gone: {reason}',
-    'restart AgentZip; pages of sandboxes it held may be lost',
+    'restart AgentZip; pager and standby have ended, and pages of sandboxes that were out may be lost',
   ],
   AZ_PAGER_REFUSED: ['the pager refused {request}: {reason}', 'see docs/errors.md'],
   AZ_DRAIN_MEMORY: [

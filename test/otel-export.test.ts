@@ -176,6 +176,7 @@ describe('a collector', () => {
         refused: 6,
         freed: 0,
         corrupt: 0,
+        takeovers: 0,
       },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },
     };

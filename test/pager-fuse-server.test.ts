@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { In, IN_HEADER_BYTES, Opcode } from '../src/pager/fuse-protocol.js';
 import { FUSE_BYTES, FuseServer } from '../src/pager/fuse-server.js';
 import { Workspace } from '../src/codec/kernels.js';
+import { Super } from '../src/store/layout.js';
 import { Store, STORE_BYTES } from '../src/store/store.js';
 import { Counter } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
@@ -32,9 +33,10 @@ function serverOf() {
   });
   const server = new FuseServer(store, workspace, fd);
   let replies = 0;
-  const write = (slot: number, pages: Uint8Array): number => {
+  const write = (slot: number, pages: Uint8Array, unique = [0, 0]): number => {
     const { words, bytes } = workspace;
     words.fill(0, 0, In.WRITE_DATA / 4);
+    words.set(unique, In.UNIQUE / 4);
     words[In.OPCODE / 4] = Opcode.WRITE;
     words[In.OFFSET / 4] = slot * PAGE;
     words[In.SIZE / 4] = pages.length;
@@ -44,9 +46,16 @@ function serverOf() {
     const header = Buffer.alloc(16);
     readSync(fd, header, 0, 16, replies);
     replies += header.readUInt32LE(0);
+    expect([header.readUInt32LE(8), header.readUInt32LE(12)]).toEqual(unique);
     return header.readInt32LE(4);
   };
-  return { store, write };
+  const notification = (): Uint32Array => {
+    expect(server.resend()).toBe(true);
+    const words = new Uint32Array(4);
+    replies += readSync(fd, new Uint8Array(words.buffer), 0, 16, replies);
+    return words;
+  };
+  return { store, write, notification };
 }
 
 test('a request that the store refuses in its middle leaves nothing in any of its slots', () => {
@@ -67,4 +76,27 @@ test('a request that the store refuses in its middle leaves nothing in any of it
     expect(bench.tables.slotObject[slot], `slot ${slot} still holds a page`).toBe(0);
   }
   expect(violations({ tables: bench.tables, store })).toEqual([]);
+});
+
+test('a request that is sent again is answered under its marked number, and changes nothing more', () => {
+  const random = testRandom('pager-fuse-server');
+  const { store, write } = serverOf();
+  const pages = random.bytes(3 * PAGE).fill(5, PAGE, 2 * PAGE);
+  expect(write(6, pages, [77, 0])).toBe(0);
+  const { used, objects } = {
+    used: store.arena.usedBytes,
+    objects: bench.tables.superblock[Super.HIGH_OBJECT],
+  };
+  // The top bit says: once more (FUSE_UNIQUE_RESEND).
+  expect(write(6, pages, [77, 0x80000000])).toBe(0);
+  expect(store.arena.usedBytes).toBe(used);
+  expect(violations({ tables: bench.tables, store })).toEqual([]);
+  bench.restart();
+  for (let i = 0; i < 3; i++) expect(bench.read(6 + i)).toEqual(pages.slice(i * PAGE, (i + 1) * PAGE));
+  expect(bench.tables.superblock[Super.HIGH_OBJECT]).toBeLessThanOrEqual(objects + 3);
+});
+
+test('the kernel is asked for unanswered requests by a notification', () => {
+  // struct fuse_out_header: length, notify code, no unique number
+  expect([...serverOf().notification()]).toEqual([16, 7, 0, 0]);
 });

@@ -38,7 +38,7 @@ function storeOneOfEach(): Map<number, number> {
   };
   store(Kind.RAW, () => random.bytes(PAGE));
   store(Kind.ZSTD, () => first);
-  store(Kind.DELTA, () => changed(first, 3000 + random.below(700), 300));
+  store(Kind.DELTA, () => changed(first, 3000 + random.below(200), 300));
   store(Kind.SPARSE, () => changed(first, 3000 + random.below(900), 80));
   store(Kind.PAIR, () => {
     const [one, other] = [60, 61].map((slot) => refine(slot, random.bytes(PAGE).fill(9, 0, 3000)));

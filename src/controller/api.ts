@@ -119,6 +119,10 @@ export interface Status {
     /** Writes that found the store full, so far: the kernel keeps those pages in memory. */
     refusedWrites: number;
     corruptPages: number;
+    /** How often its standby has taken over from a pager that died. The counters above begin anew with each. */
+    takeovers: number;
+    /** The standby that could take over now. */
+    standbyPid: number | null;
   };
   /** What an operator must know now. */
   alerts: Alert[];

@@ -4,7 +4,7 @@ import { userNamespace } from '../memory/process.js';
 import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
-import type { PagerStatus } from '../pager/protocol.js';
+import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
 import type { Policy } from '../policy/policy.js';
 import { Probes } from '../telemetry/probes.js';
@@ -45,7 +45,7 @@ export interface Controller extends ControllerApi {
 
 /** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
 export async function createController(policy: Policy, telemetry: Telemetry): Promise<Controller> {
-  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers } = policy.pager;
+  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
     frontEnd,
@@ -54,6 +54,7 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
     stagingBytes: stagingMiB * MIB,
     workers,
     encoding: policy.encoding,
+    standby,
   });
   try {
     return await AgentController.over(pager, policy, telemetry, Probes.load());
@@ -75,12 +76,14 @@ export class AgentController implements Controller {
     private readonly context: Context,
     private readonly probes: Probes,
     private readonly watcher: ProbeWatcher,
+    private readonly own: { pids: number[] },
   ) {
     this.enabled = context.policy.mode === 'proactive';
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
     this.pagerGone = context.pager.closed.then(() => this.disable());
+    context.pager.onTakeover = (info) => this.pagerReplaced(info);
   }
 
   /** A controller over a pager that is connected and probes that are loaded; it closes both. */
@@ -112,6 +115,7 @@ export class AgentController implements Controller {
       },
       probes,
       watcher,
+      own,
     );
     return controller;
   }
@@ -221,6 +225,8 @@ export class AgentController implements Controller {
         freedSlots: pager.freedSlots,
         refusedWrites: pager.refusedWrites,
         corruptPages: pager.corruptPages,
+        takeovers: pager.takeovers,
+        standbyPid: pager.standbyPid,
       },
       alerts: alertsOf(pager),
       probes: {
@@ -259,6 +265,15 @@ export class AgentController implements Controller {
     this.probes.close();
     this.context.pager.close();
     await this.pagerGone;
+  }
+
+  /** The pager's standby has taken over. What had been claimed and not refined waits in no queue any more. */
+  private pagerReplaced(info: PagerInfo): void {
+    const { registry } = this.context;
+    Object.assign(this.context.info, info);
+    this.own.pids = [process.pid, info.pid];
+    for (const sandbox of registry.all())
+      for (const member of sandbox.members.values()) member.claimed.clear();
   }
 
   private mayOpen(sandbox: Sandbox, event: HostEvent): boolean {

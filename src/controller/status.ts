@@ -85,6 +85,7 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     refused: pager.refusedWrites,
     freed: pager.freedSlots,
     corrupt: pager.corruptPages,
+    takeovers: pager.takeovers,
     droppedSpans,
   };
 }

@@ -177,7 +177,12 @@ export class WindowRunner {
     let wait = CLAIM_MS;
     let before = -1;
     let tidied = false;
+    let { takeovers } = this.context.pager;
     while (window.open) {
+      if (takeovers !== this.context.pager.takeovers) {
+        takeovers = this.context.pager.takeovers;
+        [before, wait] = [-1, CLAIM_MS];
+      }
       if (!window.settled) {
         await this.context.turns.pageOut(window.signal, async (turn) => {
           window.settled = await this.settle(sandbox, window, turn, lookFirst(this.context, sandbox));

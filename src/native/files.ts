@@ -5,11 +5,14 @@ export const O_RDWR = 2;
 export const O_CREAT = 0o100;
 export const O_NONBLOCK = 0x800;
 export const O_CLOEXEC = 0x80000;
+/** O_TMPFILE with the O_DIRECTORY it includes, which has another value on arm64 (asm/fcntl.h). */
+export const O_TMPFILE = 0x400000 | (process.arch === 'arm64' ? 0x4000 : 0x10000);
 export const POLLIN = 1;
 const F_SETFD = 2;
 const FALLOC_PUNCH_HOLE_KEEP_SIZE = 3;
 
 const open_ = libc.func('int open(const char *path, int flags, int mode)');
+const openat_ = libc.func('int openat(int folder, const char *path, int flags, int mode)');
 const close_ = libc.func('int close(int fd)');
 const fcntl_ = libc.func('int fcntl(int fd, int command, long argument)');
 const ftruncate_ = libc.func('int ftruncate(int fd, int64_t length)');
@@ -33,6 +36,9 @@ export const poll: (fds: number, count: number, timeoutMs: number) => number = l
 
 export const open = (path: string, flags: number, mode = 0): number =>
   check(open_(path, flags, mode), 'open', path);
+
+export const openAt = (folder: number, path: string, flags: number, mode = 0): number =>
+  check(openat_(folder, path, flags, mode), 'openat', path);
 
 export function close(fd: number): void {
   check(close_(fd), 'close', `fd ${fd}`);

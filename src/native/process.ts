@@ -9,7 +9,7 @@ export const PR_SET_SECCOMP = 22;
 export const PR_SET_IO_FLUSHER = 57;
 const PRIO_PROCESS = 0;
 
-const SYS = { process_madvise: 440, pidfd_open: 434, gettid: 186 } as const;
+const SYS = { process_madvise: 440, pidfd_open: 434, pidfd_getfd: 438, gettid: 186 } as const;
 
 // syscall(2) is variadic; on x86-64 and arm64 integer arguments of a variadic call sit in the same registers.
 const syscall = libc.func(
@@ -43,6 +43,10 @@ function vector(ranges: readonly Range[]): BigUint64Array {
 /** Descriptor of a process (pidfd_open(2)); ESRCH when there is none. */
 export const pidfdOpen = (pid: number): number =>
   check(syscall(SYS.pidfd_open, pid, 0, 0, 0, 0, 0), 'pidfd_open', `pid ${pid}`);
+
+/** A copy, close-on-exec, of another process's descriptor (pidfd_getfd(2), Linux 5.6). */
+export const pidfdGetfd = (pidfd: number, fd: number): number =>
+  check(syscall(SYS.pidfd_getfd, pidfd, fd, 0, 0, 0, 0), 'pidfd_getfd', `fd ${fd}`);
 
 /**
  * process_madvise(2) on a worker thread. Resolves to the bytes advised; says nothing of what was really paged

@@ -24,6 +24,7 @@ export interface Reading {
   refused: number;
   freed: number;
   corrupt: number;
+  takeovers: number;
   droppedSpans: number;
 }
 
@@ -59,6 +60,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     'refused',
     'freed',
     'corrupt',
+    'takeovers',
     'droppedSpans',
   ] as const) {
     observed.set(key, total(key));

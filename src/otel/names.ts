@@ -32,7 +32,7 @@ export const ATTRIBUTES = {
 export interface MetricName {
   name: string;
   /** UCUM unit. */
-  unit: 'By' | 'ms' | '{page}' | '{window}' | '{sandbox}' | '{event}' | '{fault}' | '{span}';
+  unit: 'By' | 'ms' | '{page}' | '{window}' | '{sandbox}' | '{event}' | '{fault}' | '{span}' | '{takeover}';
   kind: 'counter' | 'gauge' | 'histogram';
   description: string;
 }
@@ -151,6 +151,12 @@ export const METRICS = {
     unit: '{page}',
     kind: 'counter',
     description: 'Stored pages that did not match their hash. Anything but 0 is an alarm.',
+  },
+  takeovers: {
+    name: 'agentzip.pager.takeovers',
+    unit: '{takeover}',
+    kind: 'counter',
+    description: 'Pagers that died and were followed by their standby. Anything but 0 asks why.',
   },
   droppedSpans: {
     name: 'agentzip.spans.dropped',

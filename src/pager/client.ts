@@ -1,9 +1,19 @@
 import { connect, type Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
-import type { Claim, ClaimResult, Op, Requests } from './protocol.js';
+import { isLocked } from './options.js';
+import type { Claim, ClaimResult, Op, PagerInfo, Requests } from './protocol.js';
+
+/** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
+const TAKEOVER_TIMEOUT_MS = 10_000;
+const PAUSE_MS = 20;
 
 interface Waiting {
+  op: Op;
+  /** What was sent, to be sent again to a pager that takes over. */
+  parts: Buffer[];
   resolve(reply: unknown): void;
   reject(error: Error): void;
 }
@@ -11,44 +21,37 @@ interface Waiting {
 const bytesOf = (slots: Uint32Array): Uint8Array =>
   new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
 
-/** The controller's end of the pager's socket. Requests are answered in any order. */
+/**
+ * The controller's end of the pager's socket. Requests are answered in any order. When the pager dies and its standby
+ * takes over, the client connects to that one, opens the windows that were open, and asks again what was not answered:
+ * every request may be asked twice.
+ */
 export class PagerClient {
-  private readonly waiting = new Map<number, Waiting>();
-  private readonly reader = new FrameReader();
-  private nextId = 1;
-  /** Settles when the connection is gone; every request under way is then rejected with AZ_PAGER_LOST. */
+  /** Told of each takeover, once the new pager answers. What was claimed and not refined must be claimed anew. */
+  onTakeover: (info: PagerInfo) => void = () => {};
+  /** Takeovers seen. */
+  takeovers = 0;
+  /** Settles when the connection is gone for good; every request under way is then rejected with AZ_PAGER_LOST. */
   readonly closed: Promise<void>;
+  private readonly waiting = new Map<number, Waiting>();
+  private readonly openWindows = new Set<string>();
+  private socket: Socket | null = null;
+  /** Why no other pager is expected on this connection: it was closed, drained, or is lost. */
+  private ending = false;
+  private nextId = 1;
+  private settleClosed!: () => void;
 
-  private constructor(private readonly socket: Socket) {
-    socket.on('data', (chunk) => {
-      try {
-        for (const frame of this.reader.push(chunk)) this.settle(frame.id, frame.json);
-      } catch (error) {
-        socket.destroy(error as Error);
-      }
-    });
-    socket.on('error', () => {}); // `close` follows and rejects whoever waits
-    this.closed = new Promise((resolve) => {
-      socket.on('close', () => {
-        for (const { reject } of this.waiting.values()) {
-          reject(new AgentZipError('AZ_PAGER_LOST', { pid: '?', reason: 'the connection closed' }));
-        }
-        this.waiting.clear();
-        resolve();
-      });
-    });
+  private constructor(
+    private readonly socketPath: string,
+    socket: Socket,
+  ) {
+    this.closed = new Promise((resolve) => (this.settleClosed = resolve));
+    this.attach(socket);
   }
 
   /** Rejects with the socket's error (ENOENT, ECONNREFUSED) when no pager listens. */
-  static connect(socketPath: string): Promise<PagerClient> {
-    return new Promise((resolve, reject) => {
-      const socket = connect(socketPath);
-      socket.once('error', reject);
-      socket.once('connect', () => {
-        socket.off('error', reject);
-        resolve(new PagerClient(socket));
-      });
-    });
+  static async connect(socketPath: string): Promise<PagerClient> {
+    return new PagerClient(socketPath, await connectTo(socketPath));
   }
 
   request<O extends Op>(
@@ -56,14 +59,12 @@ export class PagerClient {
     request: Requests[O]['request'],
     tail?: Uint8Array,
   ): Promise<Requests[O]['reply']> {
-    const id = this.nextId;
-    this.nextId = (id + 1) >>> 0;
     return new Promise((resolve, reject) => {
-      if (this.socket.destroyed) {
-        return reject(new AgentZipError('AZ_PAGER_LOST', { pid: '?', reason: 'the connection is closed' }));
-      }
-      this.waiting.set(id, { resolve: resolve as (reply: unknown) => void, reject });
-      for (const part of encodeFrame(id, { op, ...request }, tail)) this.socket.write(part);
+      if (this.ending && this.socket === null) return reject(lost('the connection is closed'));
+      const { owner } = request as { owner?: string };
+      if (op === 'openWindow') this.openWindows.add(owner as string);
+      if (op === 'closeWindow' || op === 'forget') this.openWindows.delete(owner as string);
+      this.send(op, request, resolve as (reply: unknown) => void, reject, tail);
     });
   }
 
@@ -96,16 +97,104 @@ export class PagerClient {
   }
 
   close(): void {
-    this.socket.end();
+    this.ending = true;
+    this.socket?.end();
+  }
+
+  private send(
+    op: Op,
+    request: object,
+    resolve: (reply: unknown) => void,
+    reject: (error: Error) => void,
+    tail?: Uint8Array,
+  ): void {
+    const id = this.nextId;
+    this.nextId = (id + 1) >>> 0;
+    const parts = encodeFrame(id, { op, ...request }, tail);
+    this.waiting.set(id, { op, parts, resolve, reject });
+    for (const part of parts) this.socket?.write(part);
+  }
+
+  private attach(socket: Socket): void {
+    const reader = new FrameReader();
+    this.socket = socket;
+    socket.on('data', (chunk) => {
+      try {
+        for (const frame of reader.push(chunk)) this.settle(frame.id, frame.json);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
+    socket.on('error', () => {}); // `close` follows
+    socket.on('close', () => {
+      this.socket = null;
+      if (this.ending) this.lose();
+      else void this.reconnect();
+    });
+  }
+
+  private async reconnect(): Promise<void> {
+    for (let waited = 0; waited < TAKEOVER_TIMEOUT_MS && !this.ending; waited += PAUSE_MS) {
+      try {
+        return this.resume(await connectTo(this.socketPath));
+      } catch {
+        // A pager or standby that lives holds the lock; without one nobody will answer any more.
+        if (!isLocked(dirname(this.socketPath))) break;
+        await sleep(PAUSE_MS);
+      }
+    }
+    this.lose();
+  }
+
+  private resume(socket: Socket): void {
+    const unanswered = [...this.waiting.values()];
+    this.attach(socket);
+    const welcome = (info: unknown): void => {
+      this.takeovers++;
+      this.onTakeover(info as PagerInfo);
+    };
+    this.send('hello', {}, welcome, () => {});
+    for (const owner of this.openWindows)
+      this.send(
+        'openWindow',
+        { owner },
+        () => {},
+        () => {},
+      );
+    for (const { parts } of unanswered) for (const part of parts) socket.write(part);
+  }
+
+  private lose(): void {
+    this.ending = true;
+    for (const { reject } of this.waiting.values()) reject(lost('the connection closed'));
+    this.waiting.clear();
+    this.settleClosed();
   }
 
   private settle(id: number, json: Record<string, unknown>): void {
     const waiting = this.waiting.get(id);
     this.waiting.delete(id);
     if (waiting === undefined) return;
-    if (json.error === undefined) return waiting.resolve(json.ok);
+    if (json.error === undefined) {
+      // A pager that has drained ends, and so does this connection.
+      if (waiting.op === 'drain') this.ending = true;
+      return waiting.resolve(json.ok);
+    }
     const { code, details } = json.error as { code: string; details: Record<string, string | number> };
     const known = code in ERRORS ? (code as ErrorCode) : 'AZ_PAGER_REFUSED';
     waiting.reject(new AgentZipError(known, details));
   }
 }
+
+function connectTo(socketPath: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(socketPath);
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.off('error', reject);
+      resolve(socket);
+    });
+  });
+}
+
+const lost = (reason: string): AgentZipError => new AgentZipError('AZ_PAGER_LOST', { pid: '?', reason });

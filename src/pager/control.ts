@@ -18,7 +18,12 @@ const refuse = (request: Op, reason: string): AgentZipError =>
   new AgentZipError('AZ_PAGER_REFUSED', { request, reason });
 
 /** What the pager answers to each request of its socket. */
-export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Promise<void>): Handlers {
+export function createHandlers(
+  engine: Engine,
+  info: PagerInfo,
+  drain: () => Promise<void>,
+  standbyPid: () => number | null,
+): Handlers {
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
@@ -64,11 +69,12 @@ export function createHandlers(engine: Engine, info: PagerInfo, drain: () => Pro
       if (id === 0) return {};
       await queue.forget(id);
       await engine.request({ op: 'forget', owner: id, ended: ended === true });
-      tables.owners.remove(id);
+      // In this order: a number that is free must not have the domain of its last owner, also after a crash.
       tables.ownerDomains[id] = 0;
+      tables.owners.remove(id);
       return {};
     },
-    status: () => statusOf(engine),
+    status: () => statusOf(engine, info.takeovers, standbyPid()),
     async drain() {
       await drain();
       return {};
@@ -152,7 +158,7 @@ function register(engine: Engine, owner: string, domain: string | null): number 
   return id;
 }
 
-function statusOf(engine: Engine): PagerStatus {
+function statusOf(engine: Engine, takeovers: number, standbyPid: number | null): PagerStatus {
   const { tables, shared } = engine;
   const packs = [...engine.packs.values()].map((mapping) => ({
     pack: mapping.pack,
@@ -173,6 +179,8 @@ function statusOf(engine: Engine): PagerStatus {
     lastCorrupt: shared.counters[Counter.CORRUPT] > 0 ? lastCorrupt(engine) : null,
     storeLimitBytes: tables.mapping.geometry.arenaBytes,
     sequence: tables.superblock[Super.SEQUENCE],
+    takeovers,
+    standbyPid,
     packs,
   };
 }

@@ -4,15 +4,18 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { Workspace } from '../codec/kernels.js';
 import { errno } from '../native/errno.js';
 import { read } from '../native/files.js';
+import { RobustMutex } from '../native/robust-mutex.js';
 import { gettid, nameThread, setThreadPriority } from '../native/process.js';
-import { PackSet } from '../store/packs.js';
+import { WRITER_MUTEX_AT } from '../store/layout.js';
+import { mapPack, PackSet, type PackMapping } from '../store/packs.js';
 import { recover } from '../store/recovery.js';
 import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
 import { Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
 import { FUSE_BYTES, FuseServer, REQUEST_BYTES } from './fuse-server.js';
-import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest } from './threads.js';
+import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from './threads.js';
+import { warmUp } from './warm-up.js';
 
 /**
  * The thread that owns the tables. It answers the kernel's requests, and between them takes in what the refine
@@ -29,12 +32,16 @@ const tables = new Tables(input.store);
 const shared = new Volatile(input.volatile, tables);
 const packs = new PackSet();
 const workspace = new Workspace(FUSE_BYTES + STORE_BYTES);
+// All of it present: a request whose page has to be faulted in when we are killed is failed by the kernel.
+workspace.bytes.fill(0);
 const store = new Store(tables, shared, packs, workspace, {
   fd: input.storeFd,
   stagingBytes: input.stagingBytes,
   scratch: FUSE_BYTES,
 });
 const attention = new Attention(input.attention, input.wakeFd);
+/** Mapped packs by number. */
+const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const server = new FuseServer(store, workspace, input.fuseFd);
 
 function commitResults(limit: number): boolean {
@@ -67,10 +74,14 @@ function answer(request: DataLoopRequest): DataLoopReply {
       return { id };
     case 'addPack':
       packs.add(request.mapping);
+      packPaths.set(request.mapping.pack, request);
       return { id };
     case 'removePack': {
       const removed = store.objects.packUses[request.pack] === 0;
-      if (removed) packs.remove(request.pack);
+      if (removed) {
+        packs.remove(request.pack);
+        packPaths.delete(request.pack);
+      }
       return { id, removed };
     }
   }
@@ -129,6 +140,46 @@ function serve(): void {
   }
 }
 
+/** Maps what the store names and the lifeline has not told in time. A pack that is gone costs the pages that rest on it. */
+function findPacks(): PackMapping[] {
+  const found: PackMapping[] = [];
+  for (const [path, pack] of new Tables(input.store).packs.entries()) {
+    try {
+      const known = packPaths.get(pack);
+      const mapping = known?.path === path ? known.mapping : mapPack(pack, path);
+      packs.add(mapping);
+      packPaths.set(pack, { path, mapping });
+      found.push(mapping);
+    } catch (error) {
+      writeSync(2, `agentzip-pager: ${(error as Error).message}\n`);
+    }
+  }
+  return found;
+}
+
+/**
+ * Becomes the one writer of the store, which the holder of its mutex is. The kernel passes the mutex on when the
+ * thread that has it dies: the end of its process may come much later, for it waits for threads that wait for the
+ * device (swapoff does).
+ */
+function begin(): Started {
+  const writer = new RobustMutex(input.store.address + WRITER_MUTEX_AT);
+  if (!input.standBy) {
+    writer.init();
+    writer.lock();
+    return { ...recover(store, shared), packs: [], takeoverMs: 0, resent: false };
+  }
+  warmUp(workspace);
+  port.postMessage({ parked: true } satisfies DataLoopNotice);
+  writer.lock();
+  const from = performance.now();
+  attend(); // packs
+  const found = findPacks();
+  const counts = recover(store, shared);
+  const resent = server.resend();
+  return { ...counts, packs: found, takeoverMs: performance.now() - from, resent };
+}
+
 nameThread('data-loop');
 try {
   // Every fault of a sandbox waits for this thread: it must not queue behind the tools it serves.
@@ -140,10 +191,11 @@ try {
   );
 }
 try {
-  port.postMessage({ started: recover(store, shared) } satisfies DataLoopNotice);
+  port.postMessage({ started: begin() } satisfies DataLoopNotice);
   serve();
   port.postMessage({ ended: true } satisfies DataLoopNotice);
-  process.exit(0);
+  // The end of this thread is the signal to the standby, which has to be dismissed first.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 } catch (error) {
   // Without this loop the rest of the process could wait for the device for ever. Its end closes the device.
   writeSync(2, `agentzip-pager: data loop: ${(error as Error).stack}\n`);

@@ -1,11 +1,11 @@
 import { Worker } from 'node:worker_threads';
 import { AgentZipError } from '../errors.js';
 import { eventfd } from '../native/files.js';
-import { memfdCreate } from '../native/memory.js';
 import { PAGE } from '../native/libc.js';
 import { SEGMENT } from '../store/layout.js';
 import { mapPack, unmapPack, type PackMapping } from '../store/packs.js';
-import { formatStore, Tables } from '../store/tables.js';
+import { createMemoryFile } from '../store/memory-file.js';
+import { formatStore, openStore, Tables, type StoreMapping } from '../store/tables.js';
 import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
 import { storeMemory } from './accounting.js';
 import { Attention } from './attention.js';
@@ -18,6 +18,7 @@ import type {
   DataLoopReply,
   DataLoopRequest,
   RefineWorkerInput,
+  Started,
 } from './threads.js';
 
 /** A worker that dies this often is not started again. */
@@ -28,53 +29,89 @@ type Request = DataLoopRequest extends infer R ? (R extends unknown ? Omit<R, 'i
 
 /** The store with its threads, as the control thread holds it. */
 export class Engine {
-  readonly tables: Tables;
+  /** Names are current in it from the start or the takeover on. */
+  tables: Tables;
   readonly shared: Volatile;
   readonly queue: RefineQueue;
   readonly packs = new Map<number, PackMapping>();
+  /** Told of every pack that is loaded (with its path) or let go (null). */
+  packChanged: (pack: number, path: string | null) => void = () => {};
+  /** Resolves when the loop of a standby waits for the pager's end. */
+  readonly parked: Promise<void>;
+  /** Resolves when the data loop answers requests; for a standby that is the takeover. */
+  readonly started: Promise<Started>;
+  /** Resolves when the data loop has ended because its device is gone; rejects when it died. */
+  readonly ended: Promise<void>;
   private readonly loop: Worker;
   private readonly waiting = new Map<number, (reply: DataLoopReply) => void>();
   private readonly flag = new SharedArrayBuffer(4);
   private readonly wakeFd = eventfd();
   private readonly attention = new Attention(this.flag, this.wakeFd);
-  private readonly storeFd = memfdCreate('agentzip-store');
   private readonly volatileFd: number;
+  private readonly common: Pick<RefineWorkerInput, 'store' | 'volatile' | 'wakeFd' | 'attention'>;
   private nextId = 1;
-  /** Resolves when the data loop has ended because its device is gone; rejects when it died. */
-  readonly ended: Promise<void>;
 
-  private constructor(options: PagerOptions, fuseFd: number, ready: () => void) {
-    const geometry = {
-      slots: Math.floor(options.deviceBytes / PAGE),
-      arenaBytes: Math.floor(options.storeBytes / SEGMENT) * SEGMENT,
-    };
-    const store = formatStore(this.storeFd, geometry);
+  private constructor(
+    private readonly options: PagerOptions,
+    fuseFd: number,
+    readonly storeFd: number,
+    store: StoreMapping,
+    standBy: boolean,
+  ) {
     this.tables = new Tables(store);
-    const volatile = createVolatile(geometry, options.workers);
+    const volatile = createVolatile(store.geometry, options.workers);
     this.volatileFd = volatile.fd;
     this.shared = new Volatile(volatile, this.tables);
-    const common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
-    const input: DataLoopInput = {
-      ...common,
-      storeFd: this.storeFd,
-      fuseFd,
-      stagingBytes: options.stagingBytes,
-    };
+    this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
+    const { stagingBytes } = options;
+    const input: DataLoopInput = { ...this.common, storeFd, fuseFd, stagingBytes, standBy };
     this.loop = new Worker(new URL('./data-loop.js', import.meta.url), { workerData: input });
-    this.ended = this.follow(ready);
+    let park!: () => void;
+    let start!: (started: Started) => void;
+    this.parked = new Promise((resolve) => (park = resolve));
+    this.started = new Promise((resolve) => (start = resolve));
+    this.ended = this.follow(park, start);
     this.queue = new RefineQueue(this.shared.windowOpen);
-    for (let worker = 0; worker < options.workers; worker++) {
-      const { encoding, stagingBytes } = options;
-      this.employ({ ...common, worker, encoding, stagingBytes, packs: [] });
-    }
   }
 
-  /** Resolves when the data loop answers requests of `fuseFd`. */
-  static start(options: PagerOptions, fuseFd: number): Promise<Engine> {
-    return new Promise((resolve, reject) => {
-      const engine: Engine = new Engine(options, fuseFd, () => resolve(engine));
-      engine.ended.catch(reject);
+  /** An empty store. Resolves when the data loop answers requests of `fuseFd`. */
+  static async start(options: PagerOptions, fuseFd: number): Promise<Engine> {
+    const { fd } = createMemoryFile('agentzip-store');
+    const store = formatStore(fd, {
+      slots: Math.floor(options.deviceBytes / PAGE),
+      arenaBytes: Math.floor(options.storeBytes / SEGMENT) * SEGMENT,
     });
+    const engine = new Engine(options, fuseFd, fd, store, false);
+    await Promise.race([engine.started, engine.ended]);
+    return engine;
+  }
+
+  /** Over the store of a pager that serves `fuseFd`. Resolves when the data loop could take its place. */
+  static async standBy(options: PagerOptions, fuseFd: number, storeFd: number): Promise<Engine> {
+    const engine = new Engine(options, fuseFd, storeFd, openStore(storeFd), true);
+    await Promise.race([engine.parked, engine.ended]);
+    return engine;
+  }
+
+  /** The data loop has taken over: here are the names and packs as they are now. */
+  takeOver({ packs }: Started): void {
+    this.tables = new Tables(this.tables.mapping);
+    this.packs.clear();
+    for (const mapping of packs) this.packs.set(mapping.pack, mapping);
+  }
+
+  /** For a standby: the pager has loaded a pack, or let it go (null). The loop takes it in when it takes over. */
+  foresee(pack: number, path: string | null): void {
+    const known = this.packs.get(pack);
+    if (known !== undefined) {
+      void this.request({ op: 'removePack', pack });
+      this.packs.delete(pack);
+      unmapPack(known);
+    }
+    if (path === null) return;
+    const mapping = mapPack(pack, path);
+    this.packs.set(pack, mapping);
+    void this.request({ op: 'addPack', path, mapping });
   }
 
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
@@ -107,8 +144,9 @@ export class Engine {
     try {
       const mapping = mapPack(pack, path);
       this.packs.set(pack, mapping);
-      await this.request({ op: 'addPack', mapping });
+      await this.request({ op: 'addPack', path, mapping });
       this.queue.addPack({ op: 'addPack', mapping });
+      this.packChanged(pack, path);
       return mapping;
     } catch (error) {
       this.tables.packs.remove(pack);
@@ -130,7 +168,16 @@ export class Engine {
     this.packs.delete(pack);
     this.tables.packs.remove(pack);
     unmapPack(mapping);
+    this.packChanged(pack, null);
     return true;
+  }
+
+  /** Starts the refine workers. Nothing waits for them. */
+  employAll(): void {
+    const { workers, encoding, stagingBytes } = this.options;
+    for (let worker = 0; worker < workers; worker++) {
+      this.employ({ ...this.common, worker, encoding, stagingBytes, packs: [] });
+    }
   }
 
   /** Starts a refine worker, and another when it dies: pages can wait, so its end harms nobody. */
@@ -145,11 +192,12 @@ export class Engine {
     this.queue.join(worker);
   }
 
-  private follow(ready: () => void): Promise<void> {
+  private follow(park: () => void, start: (started: Started) => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.loop.on('error', reject);
       this.loop.on('message', (message: DataLoopReply | DataLoopNotice) => {
-        if ('started' in message) return ready();
+        if ('parked' in message) return park();
+        if ('started' in message) return start(message.started);
         if ('ended' in message) return resolve();
         this.waiting.get(message.id)?.(message);
         this.waiting.delete(message.id);

@@ -33,9 +33,21 @@ export class FuseLoop implements FrontEnd {
     private readonly mountPoint: string,
   ) {}
 
+  get attached(): boolean {
+    return this.loop !== undefined;
+  }
+
   get device(): string {
     if (this.loop === undefined) throw new Error('not attached');
     return this.loop.path;
+  }
+
+  /** The device of a pager that is gone: mounted, and swap already. */
+  static adopt(fuseFd: number, mountPoint: string, device: string): FuseLoop {
+    const frontEnd = new FuseLoop(fuseFd, mountPoint);
+    frontEnd.mounted = true;
+    frontEnd.loop = { path: device, close: () => {} };
+    return frontEnd;
   }
 
   /** Until there is a mount, reading the channel fails with EPERM. */

@@ -48,6 +48,9 @@ export const MAX_PAGES = 1 << 22;
 export const INIT_EXT = 1 << 30;
 export const HAS_RESEND = 1 << 7;
 
+/** enum fuse_notify_code: send unanswered requests again, with the top bit of their unique number set (Linux 6.9). */
+export const NOTIFY_RESEND = 7;
+
 export const FOPEN_DIRECT_IO = 1;
 export const PUNCH_HOLE = 2;
 

@@ -75,6 +75,18 @@ export class FuseServer {
     }
   }
 
+  /**
+   * Asks the kernel for the requests that a server before this one has taken and not answered. Answering one again
+   * that it had half done changes nothing. False where the kernel can not (before 6.9).
+   */
+  resend(): boolean {
+    const { words } = this;
+    words[OUT / 4] = fuse.OUT_HEADER_BYTES;
+    words[OUT / 4 + 1] = fuse.NOTIFY_RESEND;
+    words[OUT / 4 + 2] = words[OUT / 4 + 3] = 0; // no unique number: a notification
+    return write(this.fd, this.outAddress, fuse.OUT_HEADER_BYTES) >= 0;
+  }
+
   private read(offset: number, size: number): void {
     if (offset % PAGE !== 0 || size % PAGE !== 0 || size > fuse.MAX_IO) return this.reply(-EINVAL, 0);
     const slot = offset / PAGE;

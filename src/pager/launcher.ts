@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { setInheritable } from '../native/files.js';
 import { execve, PR_SET_IO_FLUSHER, prctl } from '../native/process.js';
 import { packageRoot } from '../paths.js';
 import { allowLockedHeap } from './seccomp.js';
+import { joinSwaplessCgroup } from './swap-cgroup.js';
 
 /**
  * First program of the pager's process: sets what must be set before Node's threads exist, then becomes the pager.
@@ -18,25 +19,13 @@ function attempt(what: string, consequence: string, step: () => void): void {
   }
 }
 
-/** On cgroup v2 a process is only safe from its own swap when it starts in a cgroup without swap. */
-function joinCgroup(): void {
-  const parent = '/sys/fs/cgroup';
-  if (!existsSync(`${parent}/cgroup.subtree_control`)) return;
-  if (!readFileSync(`${parent}/cgroup.controllers`, 'utf8').split(/\s/).includes('memory')) return;
-  const group = `${parent}/agentzip-pager`;
-  writeFileSync(`${parent}/cgroup.subtree_control`, '+memory');
-  mkdirSync(group, { recursive: true });
-  writeFileSync(`${group}/memory.swap.max`, '0');
-  writeFileSync(`${group}/cgroup.procs`, '0');
-}
-
 attempt('PR_SET_IO_FLUSHER', 'under memory pressure the pager may wait for other devices', () =>
   prctl(PR_SET_IO_FLUSHER, 1),
 );
 attempt('oom_score_adj -1000', 'the pager can be chosen by the OOM killer', () =>
   writeFileSync('/proc/self/oom_score_adj', '-1000'),
 );
-attempt('a cgroup without swap', 'the pager relies on locked memory alone', joinCgroup);
+attempt('a cgroup without swap', 'the pager relies on locked memory alone', joinSwaplessCgroup);
 allowLockedHeap();
 for (const fd of [0, 1, 2]) setInheritable(fd, true); // libuv marks them close-on-exec
 const environment = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: String(2 ** 40) };

@@ -1,107 +1,69 @@
-import { rmSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
 import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
-import { mlockall } from '../native/memory.js';
 import { swapoff } from '../native/system.js';
-import { version } from '../paths.js';
-import { createHandlers } from './control.js';
-import { serveControl } from './control-server.js';
-import { countStore } from './accounting.js';
 import { Engine } from './engine.js';
-import type { FrontEnd } from './front-end.js';
 import { FuseLoop, openFuse } from './fuse-loop.js';
+import { lockMemory } from './locked-memory.js';
 import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options.js';
 import { clearRemains } from './remains.js';
-import { availableBytes, checkRoom } from './room.js';
-import { LOCK_FLAGS } from './seccomp.js';
-import { activateSwap } from './swap-area.js';
+import { PagerService } from './service.js';
+import { standBy } from './standby.js';
+import type { Succession } from './succession.js';
+import { activateSwap, isSwap } from './swap-area.js';
+import { withSwapPermitted } from './swap-cgroup.js';
 import { probeSwapType } from './swap-type.js';
 
 /**
  * The pager: serves a swap device from the page store until it is drained. It goes on whatever happens to the
- * controller, and it never leaves while swap is on.
+ * controller, and it never leaves while swap is on. With a second argument: its standby.
  */
 const log = (line: string): void => void process.stderr.write(`agentzip-pager: ${line}\n`);
 
-function lockMemory(): void {
-  try {
-    mlockall(LOCK_FLAGS);
-  } catch (error) {
-    log(
-      `memory can not be locked (${(error as Error).message}): the pager must not run where it can be swapped out`,
-    );
-    throw error;
-  }
+function takeLock(runtimeDir: string): number {
+  const fd = open(pagerLock(runtimeDir), O_RDWR | O_CREAT | O_CLOEXEC, 0o600);
+  if (!tryLock(fd))
+    throw new AgentZipError('AZ_ALREADY_RUNNING', { pid: '?', socket: pagerSocket(runtimeDir) });
+  return fd;
 }
 
-let locked = false;
-
-function takeLock(runtimeDir: string): void {
-  locked = tryLock(open(pagerLock(runtimeDir), O_RDWR | O_CREAT | O_CLOEXEC, 0o600));
-  if (!locked) throw new AgentZipError('AZ_ALREADY_RUNNING', { pid: '?', socket: pagerSocket(runtimeDir) });
-}
-
-async function main(options: PagerOptions): Promise<void> {
+async function start(options: PagerOptions): Promise<PagerService> {
   lockMemory();
-  takeLock(options.runtimeDir);
+  const lockFd = takeLock(options.runtimeDir);
   for (const remains of await clearRemains(pagerMount(options.runtimeDir)))
     log(`removed what a dead pager left: ${remains}`);
   const fuseFd = openFuse();
-  const frontEnd: FrontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
+  const frontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
   frontEnd.prepare();
   const engine = await Engine.start(options, fuseFd);
-  let swapping = false;
-  let draining: Promise<void> | undefined;
-
-  const drainOnce = async (): Promise<void> => {
-    if (swapping) {
-      checkRoom(countStore(engine.tables).usedSlots, availableBytes());
-      await swapoff(frontEnd.device);
-      swapping = false;
-    }
-    await frontEnd.detach();
-  };
-  const drain = (): Promise<void> => (draining ??= drainOnce().finally(() => (draining = undefined)));
-
   try {
     await frontEnd.attach();
     await activateSwap(frontEnd.device, engine.tables.slots);
-    swapping = true;
     frontEnd.settle();
-    const info = {
-      pid: process.pid,
-      version,
-      device: frontEnd.device,
-      swapType: await probeSwapType((slot) => engine.tables.slotObject[slot] !== 0),
-      slots: engine.tables.slots,
-    };
-    const leave = async (): Promise<void> => {
-      await drain();
-      // Answer first: the reply is written when this turn of the event loop is over.
-      setTimeout(() => finish(options.runtimeDir, 0), 50);
-    };
-    await serveControl(pagerSocket(options.runtimeDir), createHandlers(engine, info, leave));
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.on(signal, () => leave().catch((error) => log(`not leaving: ${explain(error)}`)));
-    }
-    log(`ready: ${frontEnd.device}, swap type ${info.swapType}`);
+    const isStored = (slot: number): boolean => engine.tables.slotObject[slot] !== 0;
+    const swapType = await probeSwapType(isStored, withSwapPermitted);
+    const service = new PagerService({
+      ...{ options, engine, frontEnd, fuseFd, lockFd, swapType, log },
+      takeovers: 0,
+    });
+    await service.serve();
+    service.complete();
+    log(`ready: ${frontEnd.device}, swap type ${swapType}`);
+    return service;
   } catch (error) {
-    await drain();
+    if (frontEnd.attached && isSwap(frontEnd.device)) await swapoff(frontEnd.device);
+    await frontEnd.detach();
     throw error;
   }
-  await engine.ended;
-}
-
-function finish(runtimeDir: string, code: number): never {
-  // The lock's file stays: removing it would let two pagers lock two files of one name.
-  if (locked) rmSync(pagerSocket(runtimeDir), { force: true });
-  process.exit(code);
 }
 
 process.on('SIGHUP', () => {}); // outlives whoever started it
 process.title = 'agentzip-pager';
 const options = JSON.parse(process.argv[2]) as PagerOptions;
-main(options).catch((error) => {
-  log(explain(error));
-  finish(options.runtimeDir, 1);
-});
+const succession = process.argv[3] === undefined ? null : (JSON.parse(process.argv[3]) as Succession);
+const running = succession === null ? start(options) : standBy(options, succession, log);
+running
+  .then((service) => service.ended)
+  .catch((error) => {
+    log(explain(error));
+    process.exit(1);
+  });

@@ -1,3 +1,5 @@
+import { closeSync, openSync } from 'node:fs';
+import { tryLock } from '../native/files.js';
 import type { EncodingOptions } from '../store/refiner.js';
 
 /** What a pager is started with; JSON on its command line. */
@@ -14,9 +16,24 @@ export interface PagerOptions {
   /** Refine threads. */
   workers: number;
   encoding: EncodingOptions;
+  /** Keep a second process that takes over when the pager dies. */
+  standby: boolean;
 }
 
 export const pagerSocket = (runtimeDir: string): string => `${runtimeDir}/pager.sock`;
 export const pagerLog = (runtimeDir: string): string => `${runtimeDir}/pager.log`;
 export const pagerLock = (runtimeDir: string): string => `${runtimeDir}/pager.lock`;
 export const pagerMount = (runtimeDir: string): string => `${runtimeDir}/device`;
+
+/** Does a pager live here, or a standby that takes its place? */
+export function isLocked(runtimeDir: string): boolean {
+  let fd: number;
+  try {
+    fd = openSync(pagerLock(runtimeDir), 'r');
+  } catch {
+    return false; // there never was one
+  }
+  const free = tryLock(fd);
+  closeSync(fd);
+  return !free;
+}

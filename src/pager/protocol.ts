@@ -11,6 +11,8 @@ export interface PagerInfo {
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;
   slots: number;
+  /** How often the device has passed to a standby. */
+  takeovers: number;
 }
 
 export interface PackInfo {
@@ -119,6 +121,10 @@ export interface PagerStatus {
   /** Most bytes of page data that the store takes. */
   storeLimitBytes: number;
   sequence: number;
+  /** How often the device has passed to a standby. Counters begin anew with each. */
+  takeovers: number;
+  /** The standby that could take over now. */
+  standbyPid: number | null;
   packs: { pack: number; residentBytes: number }[];
   owners: OwnerUse[];
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, explain } from '../errors.js';
 import { packageRoot } from '../paths.js';
 import { PagerClient } from './client.js';
-import { pagerLog, pagerSocket, type PagerOptions } from './options.js';
+import { isLocked, pagerLog, pagerSocket, type PagerOptions } from './options.js';
 
 const START_TIMEOUT_MS = 20_000;
 const PAUSE_MS = 20;
@@ -24,8 +24,16 @@ export async function findPager(runtimeDir: string): Promise<PagerClient | null>
 
 /** Takes over the pager that runs here, or starts one. It outlives us. AZ_PAGER_START. */
 export async function startPager(options: PagerOptions): Promise<PagerClient> {
-  const running = await findPager(options.runtimeDir);
-  if (running !== null) return running;
+  const { runtimeDir } = options;
+  for (let waited = 0; ; waited += PAUSE_MS) {
+    const running = await findPager(runtimeDir);
+    if (running !== null) return running;
+    // One that holds the lock and does not listen is just taking over from one that died.
+    if (!isLocked(runtimeDir)) break;
+    if (waited >= START_TIMEOUT_MS)
+      throw failed(pagerLog(runtimeDir), 'it holds its lock, but does not answer');
+    await sleep(PAUSE_MS);
+  }
   mkdirSync(options.runtimeDir, { recursive: true, mode: 0o700 });
   const path = pagerLog(options.runtimeDir);
   const log = openSync(path, 'w', 0o600);

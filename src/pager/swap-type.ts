@@ -50,9 +50,13 @@ function outOf(entries: Uint32Array): { type: number; slots: number[] } | null {
 /**
  * Pages some memory of our own out and back in: the number pagemap gives to our device, and proof that the way
  * through kernel, device and store works before any sandbox depends on it. The device has the highest priority,
- * so the pages go there; where another has the same, only what `isStored` in their slots here tells that it was ours.
+ * so the pages go there; where another has the same, only what `isStored` in
+ * their slots here tells that it was ours. `permitted` runs a step in which this process may be paged out.
  */
-export async function probeSwapType(isStored: (slot: number) => boolean): Promise<number> {
+export async function probeSwapType(
+  isStored: (slot: number) => boolean,
+  permitted: <T>(step: () => T) => T,
+): Promise<number> {
   const bytes = PROBE_PAGES * PAGE;
   const address = mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const pagemap = openSync('/proc/self/pagemap', 'r');
@@ -63,7 +67,7 @@ export async function probeSwapType(isStored: (slot: number) => boolean): Promis
     const entries = new Uint32Array(PROBE_PAGES * 2);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       memory.set(wrote);
-      madvise(address, bytes, MADV_PAGEOUT);
+      permitted(() => madvise(address, bytes, MADV_PAGEOUT));
       readSync(pagemap, new Uint8Array(entries.buffer), 0, entries.byteLength, (address / PAGE) * 8);
       const out = outOf(entries);
       if (out === null) continue;

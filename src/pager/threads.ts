@@ -14,6 +14,8 @@ export interface DataLoopInput {
   /** Word that is 1 while there is something to look at besides requests. */
   attention: SharedArrayBuffer;
   stagingBytes: number;
+  /** Wait until the writer of the store has died, then take its place. */
+  standBy: boolean;
 }
 
 export type DataLoopRequest =
@@ -30,7 +32,7 @@ export type DataLoopRequest =
   | { id: number; op: 'doubtSole' }
   | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
-  | { id: number; op: 'addPack'; mapping: PackMapping }
+  | { id: number; op: 'addPack'; path: string; mapping: PackMapping }
   | { id: number; op: 'removePack'; pack: number };
 
 /** `removed` false: the pack is in use. */
@@ -44,7 +46,18 @@ export interface DataLoopReply {
 }
 
 /** What the loop says unasked. */
-export type DataLoopNotice = { started: { slots: number; objects: number } } | { ended: true };
+export type DataLoopNotice = { parked: true } | { started: Started } | { ended: true };
+
+export interface Started {
+  slots: number;
+  objects: number;
+  /** Packs that the store named when it was taken over. */
+  packs: PackMapping[];
+  /** From the end of the last writer to the first request that could be answered, ms; 0 for an empty store. */
+  takeoverMs: number;
+  /** The kernel sends what the last writer had not answered once more. */
+  resent: boolean;
+}
 
 export interface RefineWorkerInput {
   worker: number;

@@ -81,6 +81,7 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
     ...family(METRICS.freed, [[{}, pager.freedSlots]]),
     ...family(METRICS.corrupt, [[{}, pager.corruptPages]]),
+    ...family(METRICS.takeovers, [[{}, pager.takeovers]]),
     ...family(METRICS.probeEvents, [[{}, probes.events]]),
     ...family(METRICS.probeDrops, [[{}, probes.dropped]]),
   ];

@@ -46,6 +46,7 @@ export function statusTable(status: Status): string {
   const lines = [
     `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
     `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
+    `standby ${pager.standbyPid === null ? 'none' : `pid ${pager.standbyPid}`}; takeovers ${pager.takeovers}`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
     `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}`,
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),

@@ -9,6 +9,7 @@ export interface Policy {
     storeMiB: number;
     stagingMiB: number;
     workers: number;
+    standby: boolean;
   };
   encoding: {
     cutoff: number;

@@ -44,6 +44,8 @@ export const Super = {
   HIGH_OBJECT: 6,
 } as const;
 const SUPERBLOCK_BYTES = PAGE;
+/** Where in the superblock's page the mutex of the store's writer is; see RobustMutex. */
+export const WRITER_MUTEX_AT = 2048;
 
 const SECTIONS = [
   'superblock',

@@ -9,13 +9,16 @@ const decoder = new TextDecoder();
 export class NameTable {
   private readonly ids = new Map<string, number>();
   private readonly recordBytes: number;
+  /** The same bytes as little-endian words: a length is stored whole or not at all, whenever the process is killed. */
+  private readonly words: Uint16Array;
 
   constructor(
     private readonly bytes: Uint8Array,
     private readonly records: number,
   ) {
     this.recordBytes = Math.floor(bytes.length / records);
-    for (let id = 1; id <= this.high; id++) {
+    this.words = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2);
+    for (let id = 1; id <= this.words[0]; id++) {
       const name = this.read(id);
       if (name !== '') this.ids.set(name, id);
     }
@@ -45,12 +48,11 @@ export class NameTable {
     if (utf8.length === 0 || utf8.length > this.recordBytes - 2) return 0;
     for (let id = 1; id < this.records; id++) {
       const at = id * this.recordBytes;
-      if (this.bytes[at] !== 0 || this.bytes[at + 1] !== 0) continue;
+      if (this.words[at / 2] !== 0) continue;
       this.bytes.set(utf8, at + 2);
-      // The length after the name: a record without one is free, also after a crash in between.
-      this.bytes[at + 1] = utf8.length >> 8;
-      this.bytes[at] = utf8.length & 0xff;
-      if (id > this.high) this.high = id;
+      if (id > this.words[0]) this.words[0] = id;
+      // The length last: a record without one is free, also after a crash in between.
+      this.words[at / 2] = utf8.length;
       this.ids.set(name, id);
       return id;
     }
@@ -59,21 +61,13 @@ export class NameTable {
 
   remove(id: number): void {
     this.ids.delete(this.read(id));
+    this.words[(id * this.recordBytes) / 2] = 0;
     this.bytes.fill(0, id * this.recordBytes, (id + 1) * this.recordBytes);
-  }
-
-  private get high(): number {
-    return this.bytes[0] | (this.bytes[1] << 8);
-  }
-
-  private set high(id: number) {
-    this.bytes[0] = id & 0xff;
-    this.bytes[1] = id >> 8;
   }
 
   private read(id: number): string {
     const at = id * this.recordBytes;
-    const length = this.bytes[at] | (this.bytes[at + 1] << 8);
+    const length = this.words[at / 2];
     return decoder.decode(this.bytes.slice(at + 2, at + 2 + length));
   }
 }

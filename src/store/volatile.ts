@@ -75,6 +75,10 @@ export function createVolatile(geometry: Geometry, workers: number): VolatileMap
   return { address, fd, geometry, workers };
 }
 
+/** Bytes that are mapped for it. */
+export const volatileBytes = ({ geometry, workers }: VolatileMapping): number =>
+  parts(geometry, workers).bytes;
+
 /** Bytes of memory a memory file takes. */
 export const memoryBytes = (fd: number): number => fstatSync(fd).blocks * 512;
 

@@ -92,6 +92,7 @@ export class MemoryController implements ControllerApi {
           refusedWrites: 0,
           corruptPages: 0,
         },
+        ...{ takeovers: 0, standbyPid: null },
         store: {
           ...{ arenaHeldBytes: 6, arenaUsedBytes: 5, tableHeldBytes: 4, tableUsedBytes: 3 },
           ...{ indexHeldBytes: 2, indexUsedBytes: 1 },

@@ -24,6 +24,7 @@ export const testPagerOptions = (runtimeDir: string): PagerOptions => ({
   stagingBytes: 2 ** 29,
   workers: 1,
   encoding: ENCODING,
+  standby: true,
 });
 
 /** A pager of its own, with live swap: `stopPager` it in a `finally` or `afterEach`. */

@@ -34,13 +34,22 @@ export const NO_STATUS: PagerStatus = {
     lastCorrupt: null,
     storeLimitBytes: 0,
     sequence: 1,
+    takeovers: 0,
+    standbyPid: null,
     packs: [],
     owners: [],
   },
 };
 
 /** What `hello` says: a swap type that no device of this host has, so that nothing counts as paged out to it. */
-export const HELLO: PagerInfo = { pid: 2, version: 'test', device: '/dev/none', swapType: 31, slots: 1024 };
+export const HELLO: PagerInfo = {
+  pid: 2,
+  version: 'test',
+  device: '/dev/none',
+  swapType: 31,
+  slots: 1024,
+  takeovers: 0,
+};
 
 const ANSWERS: Script = {
   hello: () => HELLO,

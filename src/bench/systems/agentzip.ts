@@ -109,9 +109,10 @@ export class AgentZipService implements System {
 
   async pools(): Promise<Pools> {
     const status = await this.asked(this.client.status());
-    const { poolBytes, baseBytes, pid } = status.pager;
+    const { poolBytes, baseBytes, pid, standbyPid } = status.pager;
     this.alerts = status.alerts;
-    const resident = residentBytes(status.pid) + residentBytes(pid);
+    const standby = standbyPid === null ? 0 : residentBytes(standbyPid);
+    const resident = residentBytes(status.pid) + residentBytes(pid) + standby;
     return {
       pool: poolBytes + Math.max(0, kernelPoolBytes() - this.kernelPoolAtStart),
       base: baseBytes,

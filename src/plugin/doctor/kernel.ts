@@ -8,6 +8,8 @@ import { atLeast, readText, type ReadText, type Requirement } from './requiremen
 
 /** The first with remote MADV_WILLNEED. */
 const KERNEL = '5.15';
+/** The first with FUSE_NOTIFY_RESEND; memory files that never swap came with 6.4. */
+const TAKEOVER = '6.9';
 const BTF = '/sys/kernel/btf/vmlinux';
 
 export function kernel(read: ReadText, architecture: string): Requirement[] {
@@ -29,6 +31,14 @@ export function kernel(read: ReadText, architecture: string): Requirement[] {
       found: architecture,
       needed: 'x64 or arm64',
       remedy: 'use a supported machine',
+    },
+    {
+      id: 'takeover',
+      level: 'optional',
+      ok: atLeast(release, TAKEOVER),
+      found: release,
+      needed: `Linux ${TAKEOVER} or later: the standby then loses nothing when the pager dies`,
+      remedy: 'boot a later kernel; with this one a page in flight at that moment may hang',
     },
     {
       id: 'BTF',

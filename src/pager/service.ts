@@ -1,0 +1,136 @@
+import { rmSync } from 'node:fs';
+import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { explain } from '../errors.js';
+import { SystemError } from '../native/errno.js';
+import { swapoff } from '../native/system.js';
+import { version } from '../paths.js';
+import { countStore } from './accounting.js';
+import { createHandlers } from './control.js';
+import { serveControl } from './control-server.js';
+import type { Engine } from './engine.js';
+import type { FrontEnd } from './front-end.js';
+import { pagerSocket, type PagerOptions } from './options.js';
+import type { PagerInfo } from './protocol.js';
+import { availableBytes, checkRoom } from './room.js';
+import { StandbyKeeper } from './standby-keeper.js';
+import { isSwap } from './swap-area.js';
+
+/** A swapoff that was begun by a pager that died gives up as soon as the device answers again. */
+const SWAPOFF_ATTEMPTS = 100;
+const SWAPOFF_PAUSE_MS = 50;
+/** The answer to a drain is written before the process ends. */
+const ANSWER_MS = 50;
+
+/** A device that is swap and is served, and all that belongs to it. */
+export interface Charge {
+  options: PagerOptions;
+  engine: Engine;
+  frontEnd: FrontEnd;
+  fuseFd: number;
+  lockFd: number;
+  swapType: number;
+  takeovers: number;
+  log: (line: string) => void;
+}
+
+/** What a pager does from the moment its device is swap: answers the controller, keeps a standby, drains. */
+export class PagerService {
+  private readonly keeper: StandbyKeeper;
+  private readonly info: PagerInfo;
+  private draining: Promise<void> | undefined;
+  private drained = false;
+
+  constructor(private readonly charge: Charge) {
+    const { engine, frontEnd, fuseFd, lockFd, swapType, takeovers, options, log } = charge;
+    const { device } = frontEnd;
+    const { pid } = process;
+    this.info = { pid, version, device, swapType, slots: engine.tables.slots, takeovers };
+    const { storeFd } = engine;
+    const succession = { pid, fuseFd, storeFd, lockFd, device, swapType, takeovers };
+    this.keeper = new StandbyKeeper(options, succession, log);
+    for (const [path, pack] of engine.tables.packs.entries()) this.keeper.pack(pack, path);
+    engine.packChanged = (pack, path) => this.keeper.pack(pack, path);
+  }
+
+  /** Serves the control socket, in the place of one that is there. */
+  async serve(): Promise<void> {
+    const { options, engine } = this.charge;
+    const handlers = createHandlers(
+      engine,
+      this.info,
+      () => this.leave(),
+      () => this.keeper.readyPid,
+    );
+    await serveControl(pagerSocket(options.runtimeDir), handlers);
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.removeAllListeners(signal);
+      process.on(signal, () => this.leaveOrSay());
+    }
+  }
+
+  /** Starts what costs time and is not waited for: refine workers and a standby. */
+  complete(): void {
+    this.charge.engine.employAll();
+    this.keeper.start();
+  }
+
+  leaveOrSay(): void {
+    this.leave().catch((error) => this.charge.log(`not leaving: ${explain(error)}`));
+  }
+
+  /** Drains, then ends the process; rejects, and stays, when the memory does not suffice. */
+  private async leave(): Promise<void> {
+    await (this.draining ??= this.drain().finally(() => (this.draining = undefined)));
+    setTimeout(() => finish(this.charge.options.runtimeDir, 0), ANSWER_MS);
+  }
+
+  /** Resolves, or ends the process, when the device is gone; rejects when the data loop has died. */
+  get ended(): Promise<void> {
+    return this.charge.engine.ended.then(() => this.deviceGone());
+  }
+
+  /** Unless we are draining it was taken away (`umount -f`, an aborted FUSE connection). */
+  private async deviceGone(): Promise<void> {
+    if (this.draining !== undefined || this.drained) return;
+    this.charge.log('the device is gone: somebody else took it away');
+    await this.keeper.dismiss();
+    finish(this.charge.options.runtimeDir, 1);
+  }
+
+  private async drain(): Promise<void> {
+    const { frontEnd, engine } = this.charge;
+    if (isSwap(frontEnd.device)) {
+      checkRoom(countStore(engine.tables).usedSlots, availableBytes());
+      this.keeper.drains(true);
+      try {
+        await swapOff(frontEnd.device);
+      } catch (error) {
+        this.keeper.drains(false);
+        throw error;
+      }
+    }
+    await this.keeper.dismiss();
+    await frontEnd.detach();
+    this.drained = true;
+  }
+}
+
+async function swapOff(device: string): Promise<void> {
+  for (let attempt = 1; isSwap(device); attempt++) {
+    try {
+      return await swapoff(device);
+    } catch (error) {
+      // EINVAL: another swapoff of it is under way.
+      const busy = error instanceof SystemError && error.errno === constants.errno.EINVAL;
+      if (!busy || attempt === SWAPOFF_ATTEMPTS) throw error;
+      await sleep(SWAPOFF_PAUSE_MS);
+    }
+  }
+}
+
+function finish(runtimeDir: string, status: number): never {
+  // The lock's file stays: removing it would let two pagers lock two files of one name.
+  rmSync(pagerSocket(runtimeDir), { force: true });
+  process.exit(status);
+}

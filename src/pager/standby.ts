@@ -1,0 +1,103 @@
+import { Socket } from 'node:net';
+import { explain } from '../errors.js';
+import { close } from '../native/files.js';
+import { pidfdGetfd, pidfdOpen, setThreadPriority } from '../native/process.js';
+import { exitNow } from '../native/spawn.js';
+import { Engine } from './engine.js';
+import { FuseLoop } from './fuse-loop.js';
+import { bringIn, lockMemory } from './locked-memory.js';
+import { pagerMount, type PagerOptions } from './options.js';
+import { PagerService } from './service.js';
+import { Lifeline, LIFELINE_FD, type LifelineMessage, type Succession } from './succession.js';
+
+/** While it waits it does nothing; then every fault waits for it. */
+const NICE = { waiting: -20, serving: 0 };
+
+/** Copies of the pager's descriptors: fuse channel, store and lock live on with us when it dies. */
+function inherit({ pid, fuseFd, storeFd, lockFd }: Succession): [number, number, number] {
+  const pager = pidfdOpen(pid);
+  try {
+    return [pidfdGetfd(pager, fuseFd), pidfdGetfd(pager, storeFd), pidfdGetfd(pager, lockFd)];
+  } finally {
+    close(pager);
+  }
+}
+
+/** Follows what the pager says until it is over. */
+class Vigil {
+  draining = false;
+  engine: Engine | undefined;
+  readonly lifeline: Lifeline;
+
+  constructor() {
+    this.lifeline = new Lifeline(new Socket({ fd: LIFELINE_FD }), (message) => this.hear(message));
+    void this.lifeline.closed.then(() => {
+      // Without the store there is nothing to go on with.
+      if (this.engine === undefined) exitNow(1);
+    });
+  }
+
+  private hear(message: LifelineMessage): void {
+    if (message.op === 'farewell') exitNow(0);
+    if (message.op === 'draining') this.draining = message.draining;
+    if (message.op === 'dropPack') this.engine?.foresee(message.pack, null);
+    if (message.op === 'pack') {
+      try {
+        this.engine?.foresee(message.pack, message.path);
+      } catch (error) {
+        process.stderr.write(`agentzip-standby: ${explain(error)}\n`);
+      }
+    }
+  }
+}
+
+/**
+ * Waits beside the pager and takes its place when it dies. Descriptors are copied only when all memory is locked and
+ * present: whoever holds them keeps the device alive, and must never wait for it.
+ */
+export async function standBy(
+  options: PagerOptions,
+  succession: Succession,
+  log: (line: string) => void,
+): Promise<PagerService> {
+  process.title = 'agentzip-standby';
+  // A service manager may tell all of a service's processes to end: the pager drains, and then dismisses us.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
+  const vigil = new Vigil();
+  lockMemory();
+  bringIn();
+  const [fuseFd, storeFd, lockFd] = inherit(succession);
+  const engine = await Engine.standBy(options, fuseFd, storeFd);
+  vigil.engine = engine;
+  raise(NICE.waiting);
+  vigil.lifeline.say({ op: 'ready' });
+
+  const started = await engine.started;
+  engine.takeOver(started);
+  process.title = 'agentzip-pager';
+  const { device, swapType } = succession;
+  const frontEnd = FuseLoop.adopt(fuseFd, pagerMount(options.runtimeDir), device);
+  const takeovers = succession.takeovers + 1;
+  const service = new PagerService({ options, engine, frontEnd, fuseFd, lockFd, swapType, takeovers, log });
+  await service.serve();
+  raise(NICE.serving); // before threads and programs are started, which inherit it
+  service.complete();
+  const { slots, takeoverMs, resent } = started;
+  const requests = resent ? '' : '; the kernel can not send its last requests again (before 6.9)';
+  log(
+    `took over ${device} from pager ${succession.pid}: ${slots} pages, ${takeoverMs.toFixed(1)} ms${requests}`,
+  );
+  if (vigil.draining) {
+    log('goes on with its drain');
+    service.leaveOrSay();
+  }
+  return service;
+}
+
+function raise(nice: number): void {
+  try {
+    setThreadPriority(process.pid, nice);
+  } catch {
+    // Not permitted: it then waits its turn.
+  }
+}

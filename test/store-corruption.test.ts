@@ -30,16 +30,16 @@ function storeOneOfEach(): Map<number, number> {
     }
     slots.set(kind, slot);
   };
-  const first = random.bytes(PAGE).fill(7, 0, 3000);
+  const half = (): Uint8Array => random.bytes(PAGE).fill(7, 0, 3000);
   const changed = (page: Uint8Array, at: number, bytes: number): Uint8Array => {
     const copy = page.slice();
     copy.set(random.bytes(bytes), at);
     return copy;
   };
   store(Kind.RAW, () => random.bytes(PAGE));
-  store(Kind.ZSTD, () => first);
-  store(Kind.DELTA, () => changed(first, 3000 + random.below(200), 300));
-  store(Kind.SPARSE, () => changed(first, 3000 + random.below(900), 80));
+  store(Kind.ZSTD, half);
+  store(Kind.DELTA, () => changed(refine(58, half()), 3104, 300));
+  store(Kind.SPARSE, () => changed(refine(59, half()), 3104, 80));
   store(Kind.PAIR, () => {
     const [one, other] = [60, 61].map((slot) => refine(slot, random.bytes(PAGE).fill(9, 0, 3000)));
     const both = changed(one, 2808, 160);

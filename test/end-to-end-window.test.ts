@@ -71,11 +71,9 @@ test('four sandboxes wait, shrink, and go on with every byte right', LIMIT, asyn
   // What is out but still cached would be no memory won.
   expect(memInfo('SwapCached')).toBeLessThan(0.1 * names.length * BYTES);
   const { encodings } = (await client.status()).pager;
+  const built = { ...encodings, delta: encodings.delta + encodings.sparse };
   for (const encoding of ['same', 'duplicate', 'delta', 'zstd'] as const) {
-    expect([encoding, encodings[encoding]]).toEqual([
-      encoding,
-      expect.toSatisfy((pages) => pages > PAGES / 8),
-    ]);
+    expect([encoding, built[encoding]]).toEqual([encoding, expect.toSatisfy((pages) => pages > PAGES / 8)]);
   }
 
   await service.event('llm_first_token', ...names);

@@ -40,17 +40,26 @@ interface Entry {
 export class Runs {
   private readonly entries: Entry[] = [];
   /** Bytes saved a try, by owner. */
-  private readonly saved = new Float32Array(MAX_OWNERS).fill(2 * WORTH);
+  private readonly saved = new Float32Array(MAX_OWNERS).fill(NaN);
+  /** The same over all owners: what is expected of one that is not known yet. */
+  private savedByAll = 2 * WORTH;
 
   constructor(private readonly level: number) {}
 
   /** Shall the run that begins at page `first` be tried for a page of this owner? */
   isWorth(owner: number, first: number): boolean {
-    return this.saved[owner] >= WORTH || Math.floor(first / RUN_PAGES) % SAMPLE === 0;
+    return this.expected(owner) >= WORTH || Math.floor(first / RUN_PAGES) % SAMPLE === 0;
   }
 
   learn(owner: number, savedBytes: number): void {
-    this.saved[owner] += (savedBytes - this.saved[owner]) / 2 ** SHIFT;
+    const expected = this.expected(owner);
+    this.saved[owner] = expected + (savedBytes - expected) / 2 ** SHIFT;
+    this.savedByAll += (savedBytes - this.savedByAll) / 2 ** SHIFT;
+  }
+
+  private expected(owner: number): number {
+    const saved = this.saved[owner];
+    return Number.isNaN(saved) ? this.savedByAll : saved;
   }
 
   /** Digest of the run that begins at page `first`; 0 when libzstd has no memory for it. */

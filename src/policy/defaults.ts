@@ -15,7 +15,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   },
   encoding: { cutoff: 0.9, level: 3, delta: true, siblings: true, duplicates: true, candidates: 3 },
   pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },
-  prefetch: { enabled: true, start: 'predicted', phases: 2, maxMiB: 128 },
+  prefetch: { enabled: true, start: 'response_end', phases: 2, maxMiB: 128 },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },

@@ -60,7 +60,11 @@ describe('agentzip bench', () => {
     ['a file that can not be written', { json: '/nowhere/x.json' }, '--json /nowhere/x.json'],
     ['a page that can not be written', { report: '/nowhere/x.html' }, '--report /nowhere/x.html'],
     ['a folder that can not be made', { files: '/dev/null/x' }, '--files /dev/null/x'],
-    ['a system this host can not run', { systems: ['agentzip-no-dictionary'] }, 'no dictionary yet'],
+    [
+      'a system this host can not run',
+      { systems: ['agentzip-no-dictionary'] },
+      'no dictionary that could be left out',
+    ],
   ])('refuses %s before anything starts', async (_, given, words) => {
     await expect(runBench(options(given))).rejects.toMatchObject({
       code: 'AZ_USAGE',

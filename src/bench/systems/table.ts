@@ -39,7 +39,8 @@ export const SYSTEMS: Readonly<Record<SystemName, SystemEntry>> = {
   ),
   'agentzip-no-dictionary': {
     ...variant('agentzip-no-dictionary', 'AgentZip that compresses without a dictionary', {}),
-    requires: () => 'AgentZip has no dictionary yet that could be left out',
+    requires: () =>
+      'AgentZip has no dictionary that could be left out: one saved 0.3 to 2.4 % of stored bytes',
   },
   ...PEERS,
 };

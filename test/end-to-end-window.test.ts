@@ -84,6 +84,7 @@ test('four sandboxes wait, shrink, and go on with every byte right', LIMIT, asyn
   await service.event('llm_request_sent', ...names);
   for (const name of names) await service.out(name);
   await service.event('llm_first_token', ...names);
+  await service.event('llm_response_end', ...names);
   for (const name of names) {
     await expect.poll(async () => (await client.getSandbox(name)).prefetchedPages).toBeGreaterThan(PAGES / 2);
     expect((await client.getSandbox(name)).lastWindow).toMatchObject({ reason: 'first_token' });

@@ -2,16 +2,18 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { EventType, HostEvent } from '../src/controller/api.js';
+import type { PartialPolicy } from '../src/policy/policy.js';
 import { Bench, until } from './support/controller.js';
 import type { Python } from './support/python.js';
 
 let bench: Bench;
 let python: Python;
-beforeEach(async () => {
-  bench = await Bench.start();
+const start = async (policy: PartialPolicy = {}): Promise<void> => {
+  bench = await Bench.start({}, policy);
   python = await bench.python();
   await bench.controller.putSandbox('one', { pids: [python.pid] });
-});
+};
+beforeEach(() => start());
 afterEach(() => bench.stop());
 
 const send = (type: EventType, more: Partial<HostEvent> = {}): void =>
@@ -126,29 +128,51 @@ test('draining ends windows before the pager is asked', async () => {
   expect(bench.pager.asked).toEqual(['openWindow one', 'closeWindow one', 'drain']);
 });
 
-test('a prefetch waits until the stream is about to end, and no longer than until a tool starts', async () => {
-  const turn = async (streamMs: number): Promise<void> => {
+/** Streams for so long in each turn; returns how long after the first token each prefetch began, ms. */
+async function prefetchDelays(...streams: number[]): Promise<number[]> {
+  for (const streamMs of streams) {
     const before = bench.pager.asked.length;
     send('llm_request_sent');
     await until(() => bench.pager.asked.length > before);
     send('llm_first_token');
     await sleep(streamMs);
     send('tool_start');
-  };
-  // The first four tell how long streams are; what they are then expected to last the sixth does not.
-  for (const streamMs of [900, 900, 900, 900, 900, 300]) await turn(streamMs);
+    await sleep(50); // the tool runs; another request at once would call the prefetch off
+  }
   await until(async () => (await sandbox()).lastWindow?.reason === 'first_token');
   await bench.close();
   const { windows, childrenOf } = readSpans();
-  const delays = windows.map((window) => {
+  return windows.map((window) => {
     const [prefetch] = childrenOf(window).filter(({ name }) => name === 'agentzip.prefetch');
     return Number(BigInt(prefetch.startTimeUnixNano) - BigInt(window.endTimeUnixNano)) / 1e6;
   });
+}
+
+test('a prefetch waits until the response ends or a tool starts', async () => {
+  for (const delay of await prefetchDelays(500, 500)) {
+    expect(delay).toBeGreaterThan(400);
+    expect(delay).toBeLessThan(700);
+  }
+});
+
+test('it can begin when the stream is about to end, and no later than a tool starts', async () => {
+  await bench.stop();
+  await start({ prefetch: { start: 'predicted' } });
+  // The first four tell how long streams are; what they are then expected to last the sixth does not.
+  const delays = await prefetchDelays(900, 900, 900, 900, 900, 300);
   for (const delay of delays.slice(0, 4)) expect(delay).toBeLessThan(200);
   expect(delays[4]).toBeGreaterThan(400);
   expect(delays[4]).toBeLessThan(890);
   expect(delays[5]).toBeGreaterThan(200);
   expect(delays[5]).toBeLessThan(550);
+});
+
+test('a window that is over is told of at once, though its prefetch waits', async () => {
+  send('llm_request_sent');
+  await asked('openWindow one');
+  send('llm_first_token');
+  await until(async () => (await sandbox()).lastWindow?.reason === 'first_token');
+  expect((await sandbox()).phase).toBe('llm_streaming');
 });
 
 test('a window is a span with its steps as children', async () => {

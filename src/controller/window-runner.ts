@@ -226,7 +226,10 @@ export class WindowRunner {
       prefetchedPages: 0,
     };
     this.endSpan(span, window, summary);
-    sandbox.lastWindow = { ...summary, prefetchedPages: await prefetching };
+    // The prefetch may wait until the response ends: the window is over now.
+    sandbox.lastWindow = summary;
+    const prefetchedPages = await prefetching;
+    if (sandbox.lastWindow === summary) sandbox.lastWindow = { ...summary, prefetchedPages };
     if (summary.reason === 'exit') await this.forget(sandbox);
   }
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentController } from '../../src/controller/controller.js';
 import { createTelemetry } from '../../src/otel/telemetry.js';
 import { withDefaults } from '../../src/policy/defaults.js';
+import type { PartialPolicy } from '../../src/policy/policy.js';
 import { Probes } from '../../src/telemetry/probes.js';
 import { Python } from './python.js';
 import { ScriptedPager } from './scripted-pager.js';
@@ -19,10 +20,13 @@ export class Bench {
     private readonly telemetry: { shutdown(): Promise<void> },
   ) {}
 
-  static async start(script: Parameters<typeof ScriptedPager.start>[0] = {}): Promise<Bench> {
+  static async start(
+    script: Parameters<typeof ScriptedPager.start>[0] = {},
+    given: PartialPolicy = {},
+  ): Promise<Bench> {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const { pager, client } = await ScriptedPager.start(script);
-    const policy = withDefaults({ paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
+    const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
     const controller = await AgentController.over(client, policy, telemetry, probes);

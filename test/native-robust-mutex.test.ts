@@ -14,7 +14,7 @@ const BYTES = 4096;
 let fd: number;
 let address: number;
 beforeEach(() => {
-  ({ fd } = createMemoryFile('agentzip-test'));
+  fd = createMemoryFile('agentzip-test');
   ftruncate(fd, BYTES);
   address = mmap(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 });

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import { isLocked, pagerLog } from '../src/pager/options.js';
+import { hasPager, pagerLog } from '../src/pager/options.js';
 import { launchPager, stopPager, type TestPager } from './support/pager.js';
 
 /** What needs no dead pager; those are in pager-kills, in a guest of their own. */
@@ -40,11 +40,11 @@ test('the standby is locked in memory, filtered like the pager, and small', asyn
 test('a drain dismisses it: it goes, and takes nothing over', async () => {
   pager = await launchPager();
   const pid = await standby(pager);
-  expect(isLocked(pager.runtimeDir)).toBe(true);
+  expect(hasPager(pager.runtimeDir)).toBe(true);
   const { runtimeDir, client } = pager;
   await client.drain();
   await client.closed;
-  await expect.poll(() => isLocked(runtimeDir)).toBe(false);
+  await expect.poll(() => hasPager(runtimeDir)).toBe(false);
   expect(lives(pid)).toBe(false);
   expect(readFileSync(pagerLog(runtimeDir), 'utf8')).not.toContain('took over');
   expect(readFileSync('/proc/mounts', 'utf8')).not.toContain(runtimeDir);

@@ -124,7 +124,7 @@ export type Looks = ReadonlyMap<Member, Look>;
 export function lookFirst({ info }: Context, sandbox: Sandbox): Looks {
   const looks = new Map<Member, Look>();
   for (const member of sandbox.members.values()) {
-    const look = member.refresh({ flags: false, trusting: true, swapType: info.swapType });
+    const look = member.lookAgain(info.swapType);
     if (look !== null) looks.set(member, look);
   }
   return looks;
@@ -147,10 +147,9 @@ export async function claimSettled(
   signal: AbortSignal,
 ): Promise<number> {
   const { sequence } = await context.pager.request('sequence', {});
-  const options = { flags: false, trusting: true, swapType: context.info.swapType };
   for (const [member, look] of first) {
     if (signal.aborted) break;
-    const second = member.refresh(options);
+    const second = member.lookAgain(context.info.swapType);
     if (second !== null) await claimMember(context, sandbox, member, { first: look, second }, sequence);
   }
   return pending(first);

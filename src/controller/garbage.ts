@@ -35,7 +35,7 @@ function reachOf(members: readonly Member[], swapType: number): References | nul
 
 /**
  * Frees slots of a waiting sandbox that hold pages nobody has any more: the page was written to or unmapped since, but
- * the kernel tells of free slots only when 512 of a cluster are free. Returns how many were freed.
+ * the kernel tells of free slots only when 512 of a cluster are free.
  *
  * A slot that was the sandbox's alone when it was written, and was not written since, is named by an entry of some process
  * that descends from the sandbox's, or belongs to a page of the swap cache that such an entry maps, or is free. So it is
@@ -44,27 +44,26 @@ function reachOf(members: readonly Member[], swapType: number): References | nul
  * or was read back from the device, which the pager notes; a fork is reported, and so is what it forks in turn. When
  * anything of that kind happened, nothing is freed.
  */
-export async function freeGarbage(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
+export async function freeGarbage(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<void> {
   const { pager, registry, info, knowsLineage } = context;
   const slots = suspects(sandbox);
-  if (slots.length < WORTH_SLOTS || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return 0;
+  if (slots.length < WORTH_SLOTS || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return;
   const members = [...sandbox.members.values()];
   const { forks } = sandbox;
   const sequence = await pager.watch(sandbox.id, Uint32Array.from(slots));
   const first = reachOf(members, info.swapType);
-  if (first === null || anyInSwapCache(first.frames)) return 0;
+  if (first === null || anyInSwapCache(first.frames)) return;
   await pause(GRACE_MS, signal);
   const second = signal.aborted ? null : reachOf(members, info.swapType);
-  if (second === null || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return 0;
+  if (second === null || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return;
   const same =
     members.length === sandbox.members.size && members.every((m) => sandbox.members.get(m.pid) === m);
-  if (!same || sandbox.forks !== forks) return 0;
+  if (!same || sandbox.forks !== forks) return;
 
   const reached = byteTable();
   for (const slot of first.slots) reached.set(slot, 1);
   for (const slot of second.slots) reached.set(slot, 1);
   const garbage = slots.filter((slot) => reached.get(slot) === 0);
-  const freed = await pager.free(sandbox.id, sequence, Uint32Array.from(garbage));
+  await pager.free(sandbox.id, sequence, Uint32Array.from(garbage));
   for (const slot of garbage) sandbox.soleSlots.set(slot, 0);
-  return freed;
 }

@@ -71,6 +71,11 @@ export class Member {
     return (this.look = lookAt(this.process, { ...options, known: this.look?.vmas }));
   }
 
+  /** Looks again within a window, at the mappings that are known, and remembers it. */
+  lookAgain(swapType: number): Look | null {
+    return this.refresh({ flags: false, trusting: true, swapType });
+  }
+
   /** Is the page out, as far as the last look and the faults since then tell? */
   isOut(page: number): boolean {
     return this.look !== null && this.look.slots.get(page) !== 0;

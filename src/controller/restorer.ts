@@ -22,7 +22,7 @@ export class Restorer {
     pollProbes();
     const signal = sandbox.prefetchSignal;
     const processes = [...sandbox.members.values()].map((member) => {
-      const look = member.refresh({ flags: false, trusting: true, swapType: info.swapType });
+      const look = member.lookAgain(info.swapType);
       return {
         process: member,
         candidates: look === null || look.swappedPages === 0 ? [] : member.usage.candidates(),

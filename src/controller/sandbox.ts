@@ -50,7 +50,6 @@ export class Sandbox {
   demandFaults = 0;
   prefetchedPages = 0;
   wastedPages = 0;
-  freedSlots = 0;
 
   constructor(
     readonly id: string,

@@ -197,7 +197,7 @@ export class WindowRunner {
       }
       if (!tidied) {
         tidied = true;
-        sandbox.freedSlots += await freeGarbage(this.context, sandbox, window.signal);
+        await freeGarbage(this.context, sandbox, window.signal);
       }
       // What a pass could not claim the next seldom can, unless more has gone out.
       wait = left > 0 && left !== before ? CLAIM_MS : Math.min(2 * wait, CLAIM_IDLE_MS);

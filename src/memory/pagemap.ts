@@ -1,35 +1,18 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { PAGE } from '../native/libc.js';
-import { scanAnonymous } from '../native/pagemap-scan.js';
+import { scanAnonymous } from '../native/pagemap.js';
 import type { Range } from '../native/process.js';
 import { identify, type ProcessId } from './process.js';
 
-// An entry is 64 bits, read as two words so that nothing needs a BigInt (Documentation/admin-guide/mm/pagemap.rst).
-const HIGH_PRESENT = 1 << 31;
-const HIGH_SWAPPED = 1 << 30;
-const HIGH_FILE = 1 << 29;
-const HIGH_EXCLUSIVE = 1 << 24;
-const HIGH_GUARD = 1 << 26;
-const HIGH_OFFSET_MASK = 0x7fffff;
-const OWNED_MASK = HIGH_PRESENT | HIGH_FILE | HIGH_EXCLUSIVE;
-const OWNED = HIGH_PRESENT | HIGH_EXCLUSIVE;
-const ANONYMOUS_MASK = HIGH_PRESENT | HIGH_FILE;
-
-/** Present, anonymous, and mapped by this process alone. */
-export const isOwned = (high: number): boolean => (high & OWNED_MASK) === OWNED;
-/** Present and anonymous, maybe shared after a fork. */
-export const isAnonymous = (high: number): boolean => (high & ANONYMOUS_MASK) === HIGH_PRESENT;
-/** Out, or in the swap cache only: in either case the next touch faults. */
-export const isSwapped = (high: number): boolean => (high & HIGH_SWAPPED) !== 0;
-/** Part of a guard region (MADV_GUARD_INSTALL, 6.15): no page at all, although it reads as swapped. */
-export const isGuard = (high: number): boolean => (high & HIGH_GUARD) !== 0;
-export const swapType = (low: number): number => low & 31;
-/** Page of the swap device (bits 5–54). Shown only to readers with CAP_SYS_ADMIN; zero otherwise. */
-export const swapOffset = (low: number, high: number): number =>
-  (low >>> 5) + (high & HIGH_OFFSET_MASK) * 2 ** 27;
-
-/** Number of the page frame behind a present page (bits 0–54); shown only to readers with CAP_SYS_ADMIN, zero otherwise. */
-export const frameOf = (low: number, high: number): number => low + (high & HIGH_OFFSET_MASK) * 2 ** 32;
+export {
+  frameOf,
+  isAnonymous,
+  isGuard,
+  isOwned,
+  isSwapped,
+  swapOffset,
+  swapType,
+} from '../native/pagemap.js';
 
 /** Called once a page with its address and the entry's low and high word. */
 export type EntryVisitor = (address: number, low: number, high: number) => void;

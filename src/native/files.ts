@@ -1,6 +1,7 @@
 import { check } from './errno.js';
 import { libc } from './libc.js';
 
+export const O_RDONLY = 0;
 export const O_RDWR = 2;
 export const O_CREAT = 0o100;
 export const O_NONBLOCK = 0x800;
@@ -67,6 +68,19 @@ export const eventfd = (): number => check(eventfd_(0, O_NONBLOCK | O_CLOEXEC), 
 /** Takes an exclusive lock on an open file without waiting; false when another process holds it. */
 export function tryLock(fd: number): boolean {
   return flock_(fd, 2 | 4) === 0;
+}
+
+/** Does another process hold the lock of the file at `path`? False when there is no such file. */
+export function isLocked(path: string): boolean {
+  let fd: number;
+  try {
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+  } catch {
+    return false;
+  }
+  const free = tryLock(fd);
+  close(fd);
+  return !free;
 }
 
 /** Drops a file's clean pages from the page cache. */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
-import { isLocked } from './options.js';
+import { hasPager } from './options.js';
 import type { Claim, ClaimResult, Op, PagerInfo, Requests } from './protocol.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
@@ -139,7 +139,7 @@ export class PagerClient {
         return this.resume(await connectTo(this.socketPath));
       } catch {
         // A pager or standby that lives holds the lock; without one nobody will answer any more.
-        if (!isLocked(dirname(this.socketPath))) break;
+        if (!hasPager(dirname(this.socketPath))) break;
         await sleep(PAUSE_MS);
       }
     }

@@ -87,7 +87,6 @@ function slotHandlers(
   engine: Engine,
 ): Pick<Handlers, 'writtenSince' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
   const { tables, queue } = engine;
-  const ownerOf = (name: string): number => tables.owners.find(name);
   return {
     writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
     async claim(request, tail) {
@@ -108,12 +107,21 @@ function slotHandlers(
       return { accepted: count - stale!, stale: stale! };
     },
     async watch({ owner }, tail) {
-      const { sequence } = await engine.request({ op: 'watch', owner: ownerOf(owner), slots: slotsOf(tail) });
+      const { sequence } = await engine.request({
+        op: 'watch',
+        owner: tables.owners.find(owner),
+        slots: slotsOf(tail),
+      });
       return { sequence: sequence! };
     },
     async free({ owner, sequence }, tail) {
       const slots = slotsOf(tail);
-      const { freed } = await engine.request({ op: 'free', owner: ownerOf(owner), sequence, slots });
+      const { freed } = await engine.request({
+        op: 'free',
+        owner: tables.owners.find(owner),
+        sequence,
+        slots,
+      });
       return { freed: freed! };
     },
     async doubtSole() {

@@ -76,7 +76,7 @@ export class Engine {
 
   /** An empty store. Resolves when the data loop answers requests of `fuseFd`. */
   static async start(options: PagerOptions, fuseFd: number): Promise<Engine> {
-    const { fd } = createMemoryFile('agentzip-store');
+    const fd = createMemoryFile('agentzip-store');
     const store = formatStore(fd, {
       slots: Math.floor(options.deviceBytes / PAGE),
       arenaBytes: Math.floor(options.storeBytes / SEGMENT) * SEGMENT,

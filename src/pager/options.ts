@@ -1,5 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
-import { tryLock } from '../native/files.js';
+import { isLocked } from '../native/files.js';
 import type { EncodingOptions } from '../store/refiner.js';
 
 /** What a pager is started with; JSON on its command line. */
@@ -26,14 +25,4 @@ export const pagerLock = (runtimeDir: string): string => `${runtimeDir}/pager.lo
 export const pagerMount = (runtimeDir: string): string => `${runtimeDir}/device`;
 
 /** Does a pager live here, or a standby that takes its place? */
-export function isLocked(runtimeDir: string): boolean {
-  let fd: number;
-  try {
-    fd = openSync(pagerLock(runtimeDir), 'r');
-  } catch {
-    return false; // there never was one
-  }
-  const free = tryLock(fd);
-  closeSync(fd);
-  return !free;
-}
+export const hasPager = (runtimeDir: string): boolean => isLocked(pagerLock(runtimeDir));

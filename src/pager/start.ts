@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, explain } from '../errors.js';
 import { packageRoot } from '../paths.js';
 import { PagerClient } from './client.js';
-import { isLocked, pagerLog, pagerSocket, type PagerOptions } from './options.js';
+import { hasPager, pagerLog, pagerSocket, type PagerOptions } from './options.js';
 
 const START_TIMEOUT_MS = 20_000;
 const PAUSE_MS = 20;
@@ -29,7 +29,7 @@ export async function startPager(options: PagerOptions): Promise<PagerClient> {
     const running = await findPager(runtimeDir);
     if (running !== null) return running;
     // One that holds the lock and does not listen is just taking over from one that died.
-    if (!isLocked(runtimeDir)) break;
+    if (!hasPager(runtimeDir)) break;
     if (waited >= START_TIMEOUT_MS)
       throw failed(pagerLog(runtimeDir), 'it holds its lock, but does not answer');
     await sleep(PAUSE_MS);

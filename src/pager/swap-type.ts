@@ -14,16 +14,13 @@ import {
   PROT_WRITE,
   view,
 } from '../native/memory.js';
+import { isSwapped, swapOffset, swapType } from '../native/pagemap.js';
 import { MADV_PAGEOUT } from '../native/process.js';
 
 const PROBE_PAGES = 16;
 const ATTEMPTS = 10;
 const ARRIVAL_MS = 200;
 const POLL_MS = 5;
-// Documentation/admin-guide/mm/pagemap.rst: bit 62, bits 0–4, bits 5–54.
-const SWAPPED = 1 << 30;
-const TYPE_MASK = 31;
-const swapOffset = (low: number, high: number): number => (low >>> 5) + (high & 0x7fffff) * 2 ** 27;
 
 /** Is there a page of ours in each of these slots of our device? They take a moment to be written. */
 async function arrive(slots: readonly number[], isStored: (slot: number) => boolean): Promise<boolean> {
@@ -40,9 +37,9 @@ function outOf(entries: Uint32Array): { type: number; slots: number[] } | null {
   const slots: number[] = [];
   for (let i = 0; i < entries.length; i += 2) {
     const [low, high] = [entries[i], entries[i + 1]];
-    if ((high & SWAPPED) === 0) continue;
-    if (type < 0) type = low & TYPE_MASK;
-    if ((low & TYPE_MASK) === type) slots.push(swapOffset(low, high));
+    if (!isSwapped(high)) continue;
+    if (type < 0) type = swapType(low);
+    if (swapType(low) === type) slots.push(swapOffset(low, high));
   }
   return type < 0 ? null : { type, slots };
 }

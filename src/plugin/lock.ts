@@ -1,7 +1,7 @@
 import { chownSync, closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentZipError } from '../errors.js';
-import { tryLock } from '../native/files.js';
+import { isLocked, tryLock } from '../native/files.js';
 import { controlSocket } from './runtime-files.js';
 
 /** The right to be the one AgentZip of a runtime directory. The kernel takes it back when the process ends. */
@@ -35,15 +35,7 @@ export class InstanceLock {
 
   /** True while some process is the AgentZip of this directory. */
   static isHeld(runtimeDir: string): boolean {
-    let fd: number;
-    try {
-      fd = openSync(join(runtimeDir, 'lock'), 'r');
-    } catch {
-      return false;
-    }
-    const free = tryLock(fd);
-    closeSync(fd);
-    return !free;
+    return isLocked(join(runtimeDir, 'lock'));
   }
 
   /** The file stays: removing it would let two instances lock two files of one name. */

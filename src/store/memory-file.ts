@@ -3,26 +3,17 @@ import { close, O_CLOEXEC, O_RDWR, O_TMPFILE, openAt } from '../native/files.js'
 import { memfdCreate } from '../native/memory.js';
 import { fsconfigCreate, fsconfigFlag, fsconfigString, fsmount, fsopen } from '../native/system.js';
 
-/** A store's memory file. */
-export interface MemoryFile {
-  fd: number;
-  /**
-   * The kernel never swaps it, whether a living process has it locked or not. Else only the locked mapping of the
-   * pager keeps it in memory: when the pager dies, its pages can be sent to the very device they serve.
-   */
-  unswappable: boolean;
-}
-
 /**
  * A file in memory without a name: on a tmpfs of its own that does not swap and is mounted nowhere (Linux 6.4), else a
- * memfd.
+ * memfd. Of a memfd only the locked mapping of the pager keeps the pages in memory: when the pager dies, they can be sent
+ * to the very device they serve.
  */
-export function createMemoryFile(name: string): MemoryFile {
+export function createMemoryFile(name: string): number {
   try {
-    return { fd: withoutSwap(), unswappable: true };
+    return withoutSwap();
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    return { fd: memfdCreate(name), unswappable: false };
+    return memfdCreate(name);
   }
 }
 

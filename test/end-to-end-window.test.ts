@@ -150,3 +150,14 @@ test('a tenant gains nothing from the pages of another', LIMIT, async () => {
   expect(duplicate).toBeLessThan(PAGES * 0.75 + 2048);
   for (const name of ['one', 'twin', 'rival']) expect(await family.ask(name, 'verify')).toBe('ok');
 });
+
+test('what is touched while a window sends pages out goes out too', LIMIT, async () => {
+  const { client } = service;
+  await client.putTemplate('base', { tenant: 'acme', pid: family.pid });
+  await sandbox('one');
+  await service.event('llm_request_sent', 'one');
+  // Longer than a page-out of 16 MiB takes.
+  for (const end = Date.now() + 400; Date.now() < end;) await family.ask('one', `read 0 ${PAGES}`);
+  const owned = async () => (await client.getSandbox('one')).ownedBytes;
+  await expect.poll(owned, { timeout: 10_000 }).toBeLessThan(BYTES / 32);
+});

@@ -19,6 +19,8 @@ import { pause, type Window } from './window.js';
 /** Time between claim passes while pages are still to be claimed, and the longest once none are. */
 const CLAIM_MS = 250;
 const CLAIM_IDLE_MS = 2_000;
+/** More pages than an idle process keeps using itself: worth another try of sending them out. */
+const STRAY_PAGES = 64;
 /** A prefetch begins so long, and so many times its last duration, before the stream is expected to end. */
 const LEAD_MS = 150;
 const LEAD_FACTOR = 2;
@@ -26,6 +28,12 @@ const LEAD_FACTOR = 2;
 const NEVER_MS = 2 ** 31 - 1;
 /** An ended process has let go of its memory after this time. */
 const TEARDOWN_MS = 200;
+
+interface Progress {
+  pagedOut: number;
+  /** The pager knows of the window. */
+  opened: boolean;
+}
 
 /** Does what is to be done in a waiting window: page out, claim, let the pager refine; then prefetch. */
 export class WindowRunner {
@@ -58,7 +66,7 @@ export class WindowRunner {
   }
 
   private async run(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<void> {
-    const progress = { pagedOut: 0, opened: false };
+    const progress: Progress = { pagedOut: 0, opened: false };
     try {
       this.endToolPhase(sandbox);
       if (sandbox.members.size === 0) window.end('exit');
@@ -67,7 +75,9 @@ export class WindowRunner {
         await this.context.pager.request('openWindow', { owner: sandbox.id });
         progress.opened = true;
         progress.pagedOut = await this.pageOutAll(sandbox, window, span);
-        await this.claimWhileOpen(sandbox, window);
+        await this.claimWhileOpen(sandbox, window, async () => {
+          progress.pagedOut += await this.pageOutAll(sandbox, window, span);
+        });
       }
     } catch (error) {
       span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
@@ -171,10 +181,14 @@ export class WindowRunner {
     return total;
   }
 
-  /** Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. */
-  private async claimWhileOpen(sandbox: Sandbox, window: Window): Promise<void> {
+  /**
+   * Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. What the kernel
+   * kept, or the release left mapped because its write was late, is sent out `again` while that helps.
+   */
+  private async claimWhileOpen(sandbox: Sandbox, window: Window, again: () => Promise<void>): Promise<void> {
     const { registry } = this.context;
     let wait = CLAIM_MS;
+    let strays = Infinity;
     let before = -1;
     let tidied = false;
     let { takeovers } = this.context.pager;
@@ -199,6 +213,11 @@ export class WindowRunner {
         tidied = true;
         await freeGarbage(this.context, sandbox, window.signal);
       }
+      const { owned } = this.totals(sandbox);
+      if (window.open && !done && owned > STRAY_PAGES && owned < strays) {
+        strays = owned;
+        await again();
+      }
       // What a pass could not claim the next seldom can, unless more has gone out.
       wait = left > 0 && left !== before ? CLAIM_MS : Math.min(2 * wait, CLAIM_IDLE_MS);
       before = left;
@@ -206,12 +225,7 @@ export class WindowRunner {
     }
   }
 
-  private async close(
-    sandbox: Sandbox,
-    window: Window,
-    span: WindowSpan,
-    progress: { pagedOut: number; opened: boolean },
-  ): Promise<void> {
+  private async close(sandbox: Sandbox, window: Window, span: WindowSpan, progress: Progress): Promise<void> {
     const refining = progress.opened ? this.closeRefine(sandbox, span) : Promise.resolve(null);
     // The tool may start at any moment now: the prefetch does not wait for the pager's figures.
     const prefetching = this.prefetchAfter(sandbox, window, span);

@@ -38,7 +38,7 @@ export function prepareGuest(): string | null {
 
 /**
  * Runs a shell script in a virtual machine (QEMU without KVM: some 20 times slower than the host) that sees the host's
- * files read only, has cgroup v2, and memory of its own in /run and /tmp. The host's swap and processes stay out of it.
+ * files read only, has cgroup v2, and memory of its own in /run. The host's swap and processes stay out of it.
  */
 export async function runInGuest(folder: string, script: string, options: GuestOptions): Promise<GuestRun> {
   const work = mkdtempSync(`${tmpdir()}/agentzip-vm-`);

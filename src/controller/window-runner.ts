@@ -75,9 +75,11 @@ export class WindowRunner {
         await this.context.pager.request('openWindow', { owner: sandbox.id });
         progress.opened = true;
         progress.pagedOut = await this.pageOutAll(sandbox, window, span);
-        await this.claimWhileOpen(sandbox, window, async () => {
-          progress.pagedOut += await this.pageOutAll(sandbox, window, span);
-        });
+        const again = async (): Promise<void> => {
+          // Where nothing went out at first, nothing would.
+          if (progress.pagedOut > 0) progress.pagedOut += await this.pageOutAll(sandbox, window, span);
+        };
+        await this.claimWhileOpen(sandbox, window, again);
       }
     } catch (error) {
       span.event('failed', { [ATTRIBUTES.reason]: explain(error) });

@@ -2,7 +2,8 @@ import { closeSync, openSync, readSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { In, IN_HEADER_BYTES, Opcode } from '../src/pager/fuse-protocol.js';
-import { FUSE_BYTES, FuseServer } from '../src/pager/fuse-server.js';
+import { FuseServer } from '../src/pager/fuse-server.js';
+import { FUSE_BYTES, REPLY_AT } from '../src/pager/inbox.js';
 import { Workspace } from '../src/codec/kernels.js';
 import { Super } from '../src/store/layout.js';
 import { Store, STORE_BYTES } from '../src/store/store.js';
@@ -31,7 +32,7 @@ function serverOf() {
     stagingBytes: 1 << 30,
     scratch: FUSE_BYTES,
   });
-  const server = new FuseServer(store, workspace, fd);
+  const server = new FuseServer(store, workspace, fd, REPLY_AT);
   let replies = 0;
   const write = (slot: number, pages: Uint8Array, unique = [0, 0]): number => {
     const { words, bytes } = workspace;
@@ -42,7 +43,7 @@ function serverOf() {
     words[In.SIZE / 4] = pages.length;
     words[In.LENGTH / 4] = IN_HEADER_BYTES + 40 + pages.length;
     bytes.set(pages, In.WRITE_DATA);
-    server.handle();
+    for (let done = 0; done >= 0;) done = server.write(0, done, 3);
     const header = Buffer.alloc(16);
     readSync(fd, header, 0, 16, replies);
     replies += header.readUInt32LE(0);

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
@@ -30,6 +30,16 @@ test('all memory of the pager is locked, and it lives on while its heap is colle
   expect(statusOf(pager.pid, 'VmSwap')).toBe(0);
   expect(statusOf(pager.pid, 'VmLck')).toBeGreaterThanOrEqual(statusOf(pager.pid, 'VmRSS'));
   expect(existsSync(`/proc/${pager.pid}`)).toBe(true);
+});
+
+test('its data loop goes before everything that is not real-time', async () => {
+  pager = await launchPager();
+  const tasks = `/proc/${pager.pid}/task`;
+  const isLoop = (tid: string): boolean => readFileSync(`${tasks}/${tid}/comm`, 'latin1') === 'data-loop\n';
+  const loops = readdirSync(tasks).filter(isLoop);
+  expect(loops).toHaveLength(1);
+  const fields = readFileSync(`${tasks}/${loops[0]}/stat`, 'latin1').split(') ')[1].split(' ');
+  expect({ priority: fields[37], policy: fields[38] }).toEqual({ priority: '1', policy: '2' }); // SCHED_RR
 });
 
 test('a second pager in the same folder is refused, a second client is served', async () => {
@@ -110,4 +120,14 @@ test('a pager that can not start says why', async () => {
   await expect(PagerClient.connect('/run/agentzip-test-absent/pager.sock')).rejects.toMatchObject({
     code: 'ENOENT',
   });
+});
+
+test('a pager that fails when its file system is mounted already takes it away again', async () => {
+  const runtimeDir = `/run/agentzip-test-mount-${process.pid}`;
+  // More than a memory file can be.
+  const options = { ...testPagerOptions(runtimeDir), storeBytes: 2 ** 62 };
+  const error = await startPager(options).catch((reason: unknown) => reason);
+  expect((error as AgentZipError).code).toBe('AZ_PAGER_START');
+  expect(readFileSync('/proc/mounts', 'latin1')).not.toContain(runtimeDir);
+  rmSync(runtimeDir, { recursive: true });
 });

@@ -69,6 +69,11 @@ export class Restorer {
 
   private async putBack(member: Member, pages: readonly number[], signal: AbortSignal): Promise<number> {
     if (pages.length === 0 || signal.aborted) return 0;
+    const { slots } = member.look ?? {};
+    if (slots !== undefined) {
+      const expected = Uint32Array.from(pages, (page) => slots.get(page)).filter((slot) => slot !== 0);
+      await this.context.pager.expect(expected);
+    }
     const result = await restore(member, rangesOfPages(pages), { cancelled: () => signal.aborted });
     for (const page of pages.slice(0, result.pages)) member.usage.putBack(page);
     return result.pages;

@@ -4,7 +4,7 @@ import { MADV_WILLNEED, processRead, type Range } from '../native/process.js';
 import { adviseVector, vectorsOf } from './pageout.js';
 
 /** Pages touched by one process_vm_readv: one iovec each, and IOV_MAX is 1024. */
-const TOUCH_PAGES = 1024;
+const TOUCH_PAGES = 256;
 
 export interface RestoreOptions {
   /** Asked before every vector of 4 MiB; true stops there. */

@@ -125,13 +125,18 @@ export function setThreadPriority(tid: number, nice: number): void {
 }
 
 const SCHED_OTHER = 0;
+const SCHED_RR = 2;
 const SCHED_IDLE = 5;
 
-/** How a thread shares the processor: by a nice value, or only when nothing else wants it (SCHED_IDLE). */
-export function schedule(tid: number, share: number | 'idle'): void {
-  const policy = share === 'idle' ? SCHED_IDLE : SCHED_OTHER;
-  check(schedSetscheduler_(tid, policy, new Int32Array([0])), 'sched_setscheduler', `thread ${tid}`);
-  if (share !== 'idle') setThreadPriority(tid, share);
+/**
+ * How a thread shares the processor: by a nice value; only when nothing else wants it (SCHED_IDLE); or before all that
+ * is not real-time too (SCHED_RR at the lowest priority).
+ */
+export function schedule(tid: number, share: number | 'idle' | 'realtime'): void {
+  const policy = { idle: SCHED_IDLE, realtime: SCHED_RR }[share] ?? SCHED_OTHER;
+  const priority = new Int32Array([share === 'realtime' ? 1 : 0]);
+  check(schedSetscheduler_(tid, policy, priority), 'sched_setscheduler', `thread ${tid}`);
+  if (typeof share === 'number') setThreadPriority(tid, share);
 }
 
 /** Names the calling thread, as `top -H` shows it; at most 15 bytes. */

@@ -82,6 +82,11 @@ export class PagerClient {
     return (index) => (bits[index >> 3] & (1 << (index & 7))) !== 0;
   }
 
+  /** See Requests.expect. */
+  async expect(slots: Uint32Array): Promise<void> {
+    await this.request('expect', {}, bytesOf(slots));
+  }
+
   /** See Requests.watch: the sequence to give to `free`. */
   async watch(owner: string, slots: Uint32Array): Promise<number> {
     return (await this.request('watch', { owner }, bytesOf(slots))).sequence;

@@ -85,10 +85,14 @@ export function createHandlers(
 /** Those that are about slots. */
 function slotHandlers(
   engine: Engine,
-): Pick<Handlers, 'writtenSince' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
+): Pick<Handlers, 'writtenSince' | 'expect' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
   const { tables, queue } = engine;
   return {
     writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
+    async expect(_request, tail) {
+      await engine.request({ op: 'expect', slots: slotsOf(tail).filter((slot) => slot < tables.slots) });
+      return {};
+    },
     async claim(request, tail) {
       const words = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
       const count = words.length / 2;

@@ -2,10 +2,11 @@ import { writeSync } from 'node:fs';
 import { constants } from 'node:os';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { Workspace } from '../codec/kernels.js';
+import { explain } from '../errors.js';
 import { errno } from '../native/errno.js';
 import { read } from '../native/files.js';
 import { RobustMutex } from '../native/robust-mutex.js';
-import { gettid, nameThread, setThreadPriority } from '../native/process.js';
+import { gettid, nameThread, schedule } from '../native/process.js';
 import { WRITER_MUTEX_AT } from '../store/layout.js';
 import { mapPack, PackSet, type PackMapping } from '../store/packs.js';
 import { recover } from '../store/recovery.js';
@@ -13,7 +14,8 @@ import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
 import { Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
-import { FUSE_BYTES, FuseServer, REQUEST_BYTES } from './fuse-server.js';
+import { FuseServer } from './fuse-server.js';
+import { FUSE_BYTES, Inbox, REPLY_AT, REQUEST_BYTES } from './inbox.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from './threads.js';
 import { warmUp } from './warm-up.js';
 
@@ -21,7 +23,7 @@ import { warmUp } from './warm-up.js';
  * The thread that owns the tables. It answers the kernel's requests, and between them takes in what the refine
  * workers have encoded and what the control thread asks. Requests come first: of the rest it does a little at a time.
  */
-const RESULTS_A_TURN = 16;
+const RESULTS_A_TURN = 4;
 const NICE = -20;
 /** How often memory is given back, and how much is done each time: some 10 ms when there is much of it. */
 const HOUSE = { everyMs: 50, objects: 4000, punches: 20, segments: 64 };
@@ -42,7 +44,9 @@ const store = new Store(tables, shared, packs, workspace, {
 const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
-const server = new FuseServer(store, workspace, input.fuseFd);
+const server = new FuseServer(store, workspace, input.fuseFd, REPLY_AT);
+const nextRequest = (address: number): number => read(input.fuseFd, address, REQUEST_BYTES);
+const inbox = new Inbox(server, workspace, nextRequest, tables.slots);
 
 function commitResults(limit: number): boolean {
   let more = false;
@@ -61,6 +65,9 @@ function answer(request: DataLoopRequest): DataLoopReply {
       return { id, ...store.claim(request.owner, request.sequence, request.slots, request.soleSince) };
     case 'forget':
       store.forget(request.owner, request.ended);
+      return { id };
+    case 'expect':
+      inbox.expect(request.slots);
       return { id };
     case 'watch':
       return { id, sequence: store.watch(request.owner, request.slots) };
@@ -126,16 +133,31 @@ function serve(): void {
   const { EAGAIN, ENODEV, EINTR, ENOENT } = constants.errno;
   for (;;) {
     if (attention.wanted) attend();
-    if (read(input.fuseFd, workspace.address, REQUEST_BYTES) > 0) {
-      server.handle();
-      continue;
+    if (inbox.ready) {
+      if (inbox.receive()) continue;
+      const error = errno();
+      if (error === ENODEV) return; // unmounted
+      if (error !== EAGAIN && error !== EINTR && error !== ENOENT) {
+        throw new Error(`reading /dev/fuse: errno ${error}`);
+      }
     }
-    const error = errno();
-    if (error === ENODEV) return; // unmounted
-    if (error === EAGAIN) {
-      if (!attention.wanted) rest();
-    } else if (error !== EINTR && error !== ENOENT) {
-      throw new Error(`reading /dev/fuse: errno ${error}`);
+    if (!inbox.work() && !attention.wanted) rest();
+  }
+}
+
+/**
+ * Every fault of a sandbox waits for this thread. With a nice value alone it would: a thread that is woken does not
+ * interrupt one that runs before this has had its slice, some 3 ms (EEVDF). What the host does not permit is said.
+ */
+function takePrecedence(): void {
+  for (const share of ['realtime', NICE] as const) {
+    try {
+      return schedule(gettid(), share);
+    } catch (error) {
+      writeSync(
+        2,
+        `agentzip-pager: the data loop may not be scheduled as ${share} (${explain(error)}): faults may wait\n`,
+      );
     }
   }
 }
@@ -181,15 +203,7 @@ function begin(): Started {
 }
 
 nameThread('data-loop');
-try {
-  // Every fault of a sandbox waits for this thread: it must not queue behind the tools it serves.
-  setThreadPriority(gettid(), NICE);
-} catch (error) {
-  writeSync(
-    2,
-    `agentzip-pager: no priority for the data loop (${(error as Error).message}): faults may wait\n`,
-  );
-}
+takePrecedence();
 try {
   port.postMessage({ started: begin() } satisfies DataLoopNotice);
   serve();

@@ -22,6 +22,8 @@ export const Opcode = {
 
 export const IN_HEADER_BYTES = 40;
 export const OUT_HEADER_BYTES = 16;
+/** A READ, whole: header and struct fuse_read_in. */
+export const READ_BYTES = 80;
 /** Offsets in a request, from its first byte. */
 export const In = {
   LENGTH: 0,
@@ -54,8 +56,8 @@ export const NOTIFY_RESEND = 7;
 export const FOPEN_DIRECT_IO = 1;
 export const PUNCH_HOLE = 2;
 
-/** Largest read or write of one request, bytes. */
-export const MAX_IO = 1 << 20;
+/** Largest read or write of one request, bytes: the copying of a larger one would hold up a fault behind it. */
+export const MAX_IO = 1 << 18;
 
 export const ROOT_NODE = 1;
 export const FILE_NODE = 2;

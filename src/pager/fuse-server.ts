@@ -8,41 +8,48 @@ import * as fuse from './fuse-protocol.js';
 const { EINVAL, EIO, ENOENT, ENOSPC, ENOSYS } = constants.errno;
 const { In, Opcode } = fuse;
 
-/** Workspace: a request as read from the kernel, and a reply whose data is page aligned. */
-export const REQUEST_BYTES = fuse.MAX_IO + PAGE;
-const OUT_DATA = 2 * fuse.MAX_IO;
-const OUT = OUT_DATA - fuse.OUT_HEADER_BYTES;
-export const FUSE_BYTES = OUT_DATA + fuse.MAX_IO;
+/** A reply, whose data is page aligned. */
+export const REPLY_BYTES = PAGE + fuse.MAX_IO;
+const HEADER_AT = PAGE - fuse.OUT_HEADER_BYTES;
+/** Of a write whose answer is given. */
+const ANSWERED = -1;
 
 /** Attributes never change: let the kernel keep them. Seconds. */
 const FOREVER = 0x7fffffff;
 
-/** A file system of one file, whose pages are the store's slots. Handles one request at a time, without allocating. */
+/** A file system of one file, whose pages are the store's slots. Answers requests in its workspace, without allocating. */
 export class FuseServer {
   private readonly words: Uint32Array;
   private readonly signed: Int32Array;
   private readonly half: Uint16Array;
+  /** Offsets of the reply, and of its data. */
+  private readonly out: number;
+  private readonly data: number;
   private readonly outAddress: number;
+  /** Offset of the request that is answered now. */
+  private at = 0;
 
+  /** `reply`: where in the workspace its REPLY_BYTES are; page aligned. */
   constructor(
     private readonly store: Store,
     workspace: Workspace,
     private readonly fd: number,
+    reply: number,
   ) {
+    this.out = reply + HEADER_AT;
+    this.data = reply + PAGE;
     this.words = workspace.words;
     this.signed = new Int32Array(workspace.words.buffer);
     this.half = new Uint16Array(workspace.words.buffer);
-    this.outAddress = workspace.address + OUT;
+    this.outAddress = workspace.address + this.out;
   }
 
-  /** Answers the request at offset 0 of the workspace. */
-  handle(): void {
-    const { words } = this;
-    switch (words[In.OPCODE / 4]) {
+  /** Answers the request at `at` of the workspace, which is no WRITE. */
+  answer(at: number): void {
+    this.at = at;
+    switch (this.word(In.OPCODE)) {
       case Opcode.READ:
-        return this.read(this.number(In.OFFSET), words[In.SIZE / 4]);
-      case Opcode.WRITE:
-        return this.write(this.number(In.OFFSET), words[In.SIZE / 4]);
+        return this.read(this.number(In.OFFSET), this.word(In.SIZE));
       case Opcode.FALLOCATE:
         return this.fallocate();
       case Opcode.INIT:
@@ -55,7 +62,7 @@ export class FuseServer {
       case Opcode.OPEN:
       case Opcode.OPENDIR:
         this.clear(16);
-        words[OUT_DATA / 4 + 2] = words[In.OPCODE / 4] === Opcode.OPEN ? fuse.FOPEN_DIRECT_IO : 0;
+        this.words[this.data / 4 + 2] = this.word(In.OPCODE) === Opcode.OPEN ? fuse.FOPEN_DIRECT_IO : 0;
         return this.reply(0, 16);
       case Opcode.STATFS:
         this.clear(80);
@@ -76,14 +83,44 @@ export class FuseServer {
   }
 
   /**
+   * Stores up to `limit` pages of the WRITE at `at`, of which `done` are stored. Returns how many are stored now, -1
+   * when it is answered.
+   */
+  write(at: number, done: number, limit: number): number {
+    this.at = at;
+    const offset = this.number(In.OFFSET);
+    const size = this.word(In.SIZE);
+    const slot = offset / PAGE;
+    const count = size / PAGE;
+    const beyond = slot + count > this.store.tables.slots;
+    if (offset % PAGE !== 0 || size % PAGE !== 0 || size > fuse.MAX_IO || beyond) {
+      this.reply(-EINVAL, 0);
+      return ANSWERED;
+    }
+    const end = Math.min(count, done + limit);
+    for (let i = done; i < end; i++) {
+      if (this.store.write(slot + i, at + In.WRITE_DATA + i * PAGE)) continue;
+      // The kernel takes the whole request as failed.
+      this.store.refuse(slot, count);
+      this.reply(-ENOSPC, 0);
+      return ANSWERED;
+    }
+    if (end < count) return end;
+    this.words[this.data / 4] = size;
+    this.words[this.data / 4 + 1] = 0;
+    this.reply(0, 8);
+    return ANSWERED;
+  }
+
+  /**
    * Asks the kernel for the requests that a server before this one has taken and not answered. Answering one again
    * that it had half done changes nothing. False where the kernel can not (before 6.9).
    */
   resend(): boolean {
-    const { words } = this;
-    words[OUT / 4] = fuse.OUT_HEADER_BYTES;
-    words[OUT / 4 + 1] = fuse.NOTIFY_RESEND;
-    words[OUT / 4 + 2] = words[OUT / 4 + 3] = 0; // no unique number: a notification
+    const { words, out } = this;
+    words[out / 4] = fuse.OUT_HEADER_BYTES;
+    words[out / 4 + 1] = fuse.NOTIFY_RESEND;
+    words[out / 4 + 2] = words[out / 4 + 3] = 0; // no unique number: a notification
     return write(this.fd, this.outAddress, fuse.OUT_HEADER_BYTES) >= 0;
   }
 
@@ -92,30 +129,13 @@ export class FuseServer {
     const slot = offset / PAGE;
     const count = Math.min(size / PAGE, Math.max(0, this.store.tables.slots - slot));
     for (let i = 0; i < count; i++) {
-      if (!this.store.read(slot + i, OUT_DATA + i * PAGE)) return this.reply(-EIO, 0);
+      if (!this.store.read(slot + i, this.data + i * PAGE)) return this.reply(-EIO, 0);
     }
     this.reply(0, count * PAGE);
   }
 
-  private write(offset: number, size: number): void {
-    const slot = offset / PAGE;
-    const beyond = slot + size / PAGE > this.store.tables.slots;
-    if (offset % PAGE !== 0 || size % PAGE !== 0 || size > fuse.MAX_IO || beyond)
-      return this.reply(-EINVAL, 0);
-    const count = size / PAGE;
-    for (let i = 0; i < count; i++) {
-      if (this.store.write(slot + i, In.WRITE_DATA + i * PAGE)) continue;
-      // The kernel takes the whole request as failed.
-      this.store.refuse(slot, count);
-      return this.reply(-ENOSPC, 0);
-    }
-    this.words[OUT_DATA / 4] = size;
-    this.words[OUT_DATA / 4 + 1] = 0;
-    this.reply(0, 8);
-  }
-
   private fallocate(): void {
-    if ((this.words[In.FALLOCATE_MODE / 4] & fuse.PUNCH_HOLE) === 0) return this.reply(-ENOSYS, 0);
+    if ((this.word(In.FALLOCATE_MODE) & fuse.PUNCH_HOLE) === 0) return this.reply(-ENOSYS, 0);
     const offset = this.number(In.OFFSET);
     const end = offset + this.number(In.FALLOCATE_LENGTH);
     const first = Math.ceil(offset / PAGE);
@@ -125,14 +145,14 @@ export class FuseServer {
 
   private init(): void {
     const { words, half } = this;
-    const at = OUT_DATA / 4;
+    const at = this.data / 4;
     this.clear(64);
     const want = fuse.ASYNC_READ | fuse.BIG_WRITES | fuse.ASYNC_DIO | fuse.MAX_PAGES | fuse.INIT_EXT;
-    const offered2 = words[In.INIT_MINOR / 4] >= 36 ? words[In.INIT_FLAGS2 / 4] : 0;
+    const offered2 = this.word(In.INIT_MINOR) >= 36 ? this.word(In.INIT_FLAGS2) : 0;
     words[at] = 7;
     words[at + 1] = 40;
     words[at + 2] = fuse.MAX_IO;
-    words[at + 3] = words[In.INIT_FLAGS / 4] & want;
+    words[at + 3] = this.word(In.INIT_FLAGS) & want;
     half[at * 2 + 8] = 256; // max_background
     half[at * 2 + 9] = 192; // congestion threshold
     words[at + 5] = fuse.MAX_IO;
@@ -144,20 +164,22 @@ export class FuseServer {
 
   private lookup(): void {
     const { words } = this;
-    const name = fuse.IN_HEADER_BYTES / 4;
-    if (words[name] !== fuse.FILE_NAME_WORD || (words[name + 1] & 0xff) !== 0) return this.reply(-ENOENT, 0);
+    const at = this.data / 4;
+    const name = fuse.IN_HEADER_BYTES;
+    const known = this.word(name) === fuse.FILE_NAME_WORD && (this.word(name + 4) & 0xff) === 0;
+    if (!known) return this.reply(-ENOENT, 0);
     this.clear(128);
-    words[OUT_DATA / 4] = fuse.FILE_NODE;
-    words[OUT_DATA / 4 + 4] = FOREVER;
-    words[OUT_DATA / 4 + 6] = FOREVER;
-    this.attributes(OUT_DATA / 4 + 10, fuse.FILE_NODE);
+    words[at] = fuse.FILE_NODE;
+    words[at + 4] = FOREVER;
+    words[at + 6] = FOREVER;
+    this.attributes(at + 10, fuse.FILE_NODE);
     this.reply(0, 128);
   }
 
   private getattr(): void {
     this.clear(104);
-    this.words[OUT_DATA / 4] = FOREVER;
-    this.attributes(OUT_DATA / 4 + 4, this.words[In.NODE / 4]);
+    this.words[this.data / 4] = FOREVER;
+    this.attributes(this.data / 4 + 4, this.word(In.NODE));
     this.reply(0, 104);
   }
 
@@ -174,20 +196,25 @@ export class FuseServer {
     words[at + 20] = PAGE;
   }
 
-  private number(at: number): number {
-    return this.words[at / 4] + this.words[at / 4 + 1] * 2 ** 32;
+  /** A word of the request, by its offset in it. */
+  private word(offset: number): number {
+    return this.words[(this.at + offset) / 4];
+  }
+
+  private number(offset: number): number {
+    return this.word(offset) + this.word(offset + 4) * 2 ** 32;
   }
 
   private clear(bytes: number): void {
-    this.words.fill(0, OUT_DATA / 4, (OUT_DATA + bytes) / 4);
+    this.words.fill(0, this.data / 4, (this.data + bytes) / 4);
   }
 
   private reply(error: number, bytes: number): void {
-    const { words } = this;
-    words[OUT / 4] = fuse.OUT_HEADER_BYTES + bytes;
-    this.signed[OUT / 4 + 1] = error;
-    words[OUT / 4 + 2] = words[In.UNIQUE / 4];
-    words[OUT / 4 + 3] = words[In.UNIQUE / 4 + 1];
+    const { words, out } = this;
+    words[out / 4] = fuse.OUT_HEADER_BYTES + bytes;
+    this.signed[out / 4 + 1] = error;
+    words[out / 4 + 2] = this.word(In.UNIQUE);
+    words[out / 4 + 3] = this.word(In.UNIQUE + 4);
     // ENOENT: the request was interrupted and nobody waits for the answer any more.
     write(this.fd, this.outAddress, fuse.OUT_HEADER_BYTES + bytes);
   }

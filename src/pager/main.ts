@@ -34,8 +34,8 @@ async function start(options: PagerOptions): Promise<PagerService> {
   const fuseFd = openFuse();
   const frontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
   frontEnd.prepare();
-  const engine = await Engine.start(options, fuseFd);
   try {
+    const engine = await Engine.start(options, fuseFd);
     await frontEnd.attach();
     await activateSwap(frontEnd.device, engine.tables.slots);
     frontEnd.settle();

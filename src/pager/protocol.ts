@@ -134,6 +134,8 @@ export interface Requests {
   sequence: { request: object; reply: { sequence: number } };
   /** Which slots (binary tail, u32 each) were written after `sequence`: a bitmap, lowest bit first, in base64. */
   writtenSince: { request: { sequence: number }; reply: { bitmap: string } };
+  /** Slots (binary tail, u32 each) that are about to be read by a prefetch: reads that a tool waits for go first. */
+  expect: { request: object; reply: object };
   loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };

@@ -27,6 +27,7 @@ export type DataLoopRequest =
       slots: Uint32Array;
       soleSince: number | null;
     }
+  | { id: number; op: 'expect'; slots: Uint32Array }
   | { id: number; op: 'watch'; owner: number; slots: Uint32Array }
   | { id: number; op: 'free'; owner: number; sequence: number; slots: Uint32Array }
   | { id: number; op: 'doubtSole' }

@@ -11,7 +11,8 @@ import { Store } from '../store/store.js';
 import { formatStore, Tables } from '../store/tables.js';
 import { createVolatile, Volatile, volatileBytes } from '../store/volatile.js';
 import { In, Opcode, PUNCH_HOLE } from './fuse-protocol.js';
-import { FUSE_BYTES, FuseServer } from './fuse-server.js';
+import { FuseServer } from './fuse-server.js';
+import { FUSE_BYTES, REPLY_AT } from './inbox.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
@@ -33,7 +34,7 @@ export function warmUp(workspace: Workspace): void {
     const options = { fd, stagingBytes: 16 * PAGE, scratch: FUSE_BYTES };
     const store = new Store(tables, shared, new PackSet(), workspace, options);
     recover(store, shared);
-    exercise(workspace, new FuseServer(store, workspace, sink));
+    exercise(workspace, new FuseServer(store, workspace, sink, REPLY_AT));
     recover(store, shared);
     workspace.bytes.fill(0, 0, FUSE_BYTES);
   } finally {
@@ -53,7 +54,8 @@ function exercise(workspace: Workspace, server: FuseServer): void {
     words[In.OFFSET / 4] = slot * PAGE;
     words[In.SIZE / 4] = length;
     if (opcode === Opcode.FALLOCATE) words[In.FALLOCATE_MODE / 4] = PUNCH_HOLE;
-    server.handle();
+    if (opcode !== Opcode.WRITE) server.answer(0);
+    else for (let done = 0; done >= 0;) done = server.write(0, done, PAGES / 2);
   };
   for (let round = 0; round < ROUNDS; round++) {
     const data = bytes.subarray(In.WRITE_DATA, In.WRITE_DATA + PAGES * PAGE);

@@ -45,7 +45,7 @@ test('it stops within one vector when it is cancelled', async () => {
   const result = await restore(target, [{ address, length: 5000 * PAGE }], {
     cancelled: () => ++asked > 2,
   });
-  expect(result).toEqual({ pages: 2048, gone: false });
+  expect(result).toEqual({ pages: 512, gone: false });
 });
 
 test('it stops cleanly when the process is gone', async () => {

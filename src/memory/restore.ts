@@ -3,11 +3,11 @@ import { PAGE } from '../native/libc.js';
 import { MADV_WILLNEED, processRead, type Range } from '../native/process.js';
 import { adviseVector, vectorsOf } from './pageout.js';
 
-/** Pages touched by one process_vm_readv: one iovec each, and IOV_MAX is 1024. */
+/** Pages asked for, then touched, at a time: a tool that wants one of them may have to wait for all. At most IOV_MAX, 1024. */
 const TOUCH_PAGES = 256;
 
 export interface RestoreOptions {
-  /** Asked before every vector of 4 MiB; true stops there. */
+  /** Asked before every vector of 1 MiB; true stops there. */
   cancelled: () => boolean;
 }
 

@@ -187,11 +187,13 @@ function findPacks(): PackMapping[] {
 function begin(): Started {
   const writer = new RobustMutex(input.store.address + WRITER_MUTEX_AT);
   if (!input.standBy) {
+    takePrecedence();
     writer.init();
     writer.lock();
     return { ...recover(store, shared), packs: [], takeoverMs: 0, resent: false };
   }
   warmUp(workspace);
+  takePrecedence(); // not before: the pager has the processor first
   port.postMessage({ parked: true } satisfies DataLoopNotice);
   writer.lock();
   const from = performance.now();
@@ -203,7 +205,6 @@ function begin(): Started {
 }
 
 nameThread('data-loop');
-takePrecedence();
 try {
   port.postMessage({ started: begin() } satisfies DataLoopNotice);
   serve();

@@ -2,9 +2,11 @@ import { rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
+import { inflight } from '../memory/swap.js';
 import { SystemError } from '../native/errno.js';
 import { swapoff } from '../native/system.js';
 import { version } from '../paths.js';
+import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
 import { createHandlers } from './control.js';
 import { serveControl } from './control-server.js';
@@ -15,6 +17,7 @@ import type { PagerInfo } from './protocol.js';
 import { availableBytes, checkRoom } from './room.js';
 import { StandbyKeeper } from './standby-keeper.js';
 import { isSwap } from './swap-area.js';
+import { Watchdog } from './watchdog.js';
 
 /** A swapoff that was begun by a pager that died gives up as soon as the device answers again. */
 const SWAPOFF_ATTEMPTS = 100;
@@ -71,8 +74,29 @@ export class PagerService {
 
   /** Starts what costs time and is not waited for: refine workers and a standby. */
   complete(): void {
-    this.charge.engine.employAll();
+    const { engine, frontEnd } = this.charge;
+    engine.employAll();
     this.keeper.start();
+    const { counters } = engine.shared;
+    const kinds = [Counter.READS, Counter.WRITES, Counter.DISCARDS, Counter.REFUSED];
+    const watched = {
+      answered: () => kinds.reduce((sum: number, kind) => sum + counters[kind], 0),
+      waiting: () => {
+        const { reads, writes } = inflight(frontEnd.device);
+        return reads + writes;
+      },
+    };
+    new Watchdog(watched, () => this.giveWay()).start();
+  }
+
+  /** The data loop answers nothing any more. Whoever waits for it can be helped by another process alone. */
+  private giveWay(): void {
+    const standby = this.keeper.readyPid;
+    this.charge.log(
+      `the data loop hangs: ${standby === null ? 'and there is no standby' : `pid ${standby} takes over`}`,
+    );
+    // With all threads, one of which can not be asked to end.
+    if (standby !== null) process.kill(process.pid, 'SIGKILL');
   }
 
   leaveOrSay(): void {

@@ -1,0 +1,37 @@
+const CHECK_MS = 1000;
+/** Checks in a row without an answer, though one is waited for. Also a slow machine answers something in that time. */
+const PATIENCE = 5;
+
+export interface Watched {
+  /** Requests answered since this process began to. */
+  answered(): number;
+  /** Requests the kernel waits for. */
+  waiting(): number;
+}
+
+/**
+ * Sees that requests are answered. A pager that dies is replaced by its standby at once; one that hangs holds every
+ * sandbox that touches a page that is out, in a wait that no signal ends, and all who read their memory maps with them.
+ */
+export class Watchdog {
+  private before = 0;
+  private stuck = 0;
+
+  /** `hangs` is called once for each time it hangs; never before the first answer: another pager would do no better. */
+  constructor(
+    private readonly watched: Watched,
+    private readonly hangs: () => void,
+  ) {}
+
+  start(): void {
+    setInterval(() => this.check(), CHECK_MS).unref();
+  }
+
+  check(): void {
+    const answered = this.watched.answered();
+    const stuck = answered > 0 && answered === this.before && this.watched.waiting() > 0;
+    this.before = answered;
+    this.stuck = stuck ? this.stuck + 1 : 0;
+    if (this.stuck === PATIENCE) this.hangs();
+  }
+}

@@ -15,7 +15,12 @@ const SYS_ADMIN = { name: 'CAP_SYS_ADMIN', bit: 21 };
 /** Capabilities that AgentZip uses, each with what for. The manifest names the same. */
 export const CAPABILITIES: readonly Capability[] = [
   { ...SYS_ADMIN, level: 'required', why: 'mount, swapon and swap offsets in pagemap need it' },
-  { name: 'CAP_SYS_NICE', bit: 23, level: 'required', why: 'process_madvise on sandboxes needs it' },
+  {
+    name: 'CAP_SYS_NICE',
+    bit: 23,
+    level: 'required',
+    why: 'process_madvise on sandboxes needs it, and the real-time priority of the data loop',
+  },
   { name: 'CAP_SYS_PTRACE', bit: 19, level: 'required', why: 'reading the memory of sandboxes needs it' },
   { name: 'CAP_IPC_LOCK', bit: 14, level: 'required', why: 'the pager must lock itself in memory' },
   { name: 'CAP_BPF', bit: 39, level: 'optional', why: 'loading probes needs it', or: SYS_ADMIN },

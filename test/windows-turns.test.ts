@@ -99,3 +99,13 @@ test('a failure passes the turn on', async () => {
   await turns.pageOut(never, job(log, 'b', 1));
   expect(log).toEqual(['b']);
 });
+
+test('it is idle until somebody pages out, and again after the last that waited', async () => {
+  const turns = new Turns();
+  const seen: boolean[] = [];
+  const look = async (): Promise<void> => void seen.push(turns.idle);
+  expect(turns.idle).toBe(true);
+  await Promise.all([turns.pageOut(never, look), turns.pageOut(never, look)]);
+  expect(seen).toEqual([false, false]);
+  expect(turns.idle).toBe(true);
+});

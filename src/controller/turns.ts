@@ -30,6 +30,11 @@ export class Turns {
   private busy = false;
   private restores = 0;
 
+  /** Nobody pages out or waits for a turn. */
+  get idle(): boolean {
+    return !this.busy;
+  }
+
   /** Runs `job` at its turn; never when the signal comes first. `turn` is to be awaited before each vector. */
   async pageOut(signal: AbortSignal, job: (turn: () => Promise<void>) => Promise<void>): Promise<void> {
     let mine = await this.acquire(signal);

@@ -185,7 +185,8 @@ export class WindowRunner {
 
   /**
    * Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. What the kernel
-   * kept, or the release left mapped because its write was late, is sent out `again` while that helps.
+   * kept, or the release left mapped because its write was late, is sent out `again` while that helps and nobody else
+   * has anything to send out.
    */
   private async claimWhileOpen(sandbox: Sandbox, window: Window, again: () => Promise<void>): Promise<void> {
     const { registry } = this.context;
@@ -216,7 +217,7 @@ export class WindowRunner {
         await freeGarbage(this.context, sandbox, window.signal);
       }
       const { owned } = this.totals(sandbox);
-      if (window.open && !done && owned > STRAY_PAGES && owned < strays) {
+      if (window.open && !done && owned > STRAY_PAGES && owned < strays && this.context.turns.idle) {
         strays = owned;
         await again();
       }

@@ -2,12 +2,9 @@ import { closeSync, openSync, readSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { In, IN_HEADER_BYTES, Opcode } from '../src/pager/fuse-protocol.js';
-import { FuseServer } from '../src/pager/fuse-server.js';
-import { FUSE_BYTES, REPLY_AT } from '../src/pager/inbox.js';
-import { Workspace } from '../src/codec/kernels.js';
 import { Super } from '../src/store/layout.js';
-import { Store, STORE_BYTES } from '../src/store/store.js';
 import { Counter } from '../src/store/volatile.js';
+import { fuseServerOver } from './support/fuse-server.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
@@ -26,13 +23,7 @@ afterEach(() => {
 
 /** A server whose requests are put into its workspace, and whose replies are read from a file. */
 function serverOf() {
-  const workspace = new Workspace(FUSE_BYTES + STORE_BYTES);
-  const store = new Store(bench.tables, bench.shared, bench.packs, workspace, {
-    fd: bench.fd,
-    stagingBytes: 1 << 30,
-    scratch: FUSE_BYTES,
-  });
-  const server = new FuseServer(store, workspace, fd, REPLY_AT);
+  const { workspace, store, server } = fuseServerOver(bench, fd);
   let replies = 0;
   const write = (slot: number, pages: Uint8Array, unique = [0, 0]): number => {
     const { words, bytes } = workspace;

@@ -1,10 +1,8 @@
 import { closeSync, openSync, readSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Workspace } from '../src/codec/kernels.js';
-import { FuseServer } from '../src/pager/fuse-server.js';
 import { In, MAX_IO, OUT_HEADER_BYTES, Opcode, PUNCH_HOLE, READ_BYTES } from '../src/pager/fuse-protocol.js';
-import { FUSE_BYTES, Inbox, REPLY_AT } from '../src/pager/inbox.js';
-import { Store, STORE_BYTES } from '../src/store/store.js';
+import { Inbox } from '../src/pager/inbox.js';
+import { fuseServerOver } from './support/fuse-server.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';
 
@@ -30,13 +28,7 @@ interface Reply {
 
 /** An inbox whose requests come from a list, one for each read of the channel, and whose replies go to a file. */
 function inboxOf() {
-  const workspace = new Workspace(FUSE_BYTES + STORE_BYTES);
-  const store = new Store(bench.tables, bench.shared, bench.packs, workspace, {
-    fd: bench.fd,
-    stagingBytes: 1 << 30,
-    scratch: FUSE_BYTES,
-  });
-  const server = new FuseServer(store, workspace, fd, REPLY_AT);
+  const { workspace, server } = fuseServerOver(bench, fd);
   const sent: Buffer[] = [];
   const next = (address: number): number => {
     const request = sent.shift();

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+
+export { inflight } from '../native/block-device.js';
 
 export interface SwapArea {
   path: string;
@@ -29,11 +30,4 @@ export const swapAreas = (): SwapArea[] => parseSwaps(readFileSync('/proc/swaps'
 export function memInfo(name: string, text: string = readFileSync('/proc/meminfo', 'utf8')): number {
   const match = new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(text);
   return match ? Number(match[1]) * 1024 : 0;
-}
-
-/** Reads and writes that a block device has not answered yet; `device` is a path like `/dev/loop3`. */
-export function inflight(device: string): { reads: number; writes: number } {
-  const text = readFileSync(`/sys/block/${basename(device)}/inflight`, 'utf8');
-  const [reads, writes] = text.trim().split(/\s+/).map(Number);
-  return { reads, writes };
 }

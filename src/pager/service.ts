@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
-import { inflight } from '../memory/swap.js';
+import { inflight } from '../native/block-device.js';
 import { SystemError } from '../native/errno.js';
 import { swapoff } from '../native/system.js';
 import { version } from '../paths.js';

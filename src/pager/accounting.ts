@@ -51,6 +51,7 @@ export function countStore(tables: Tables): StoreUse {
   const encodingBytes = noCounts();
   const seen = new Uint8Array(superblock[Super.HIGH_OBJECT]);
   const slots = new Float64Array(MAX_OWNERS);
+  const staged = new Float64Array(MAX_OWNERS);
   const bytes = new Float64Array(MAX_OWNERS);
   let usedSlots = 0;
   const share = (object: number): number =>
@@ -62,6 +63,7 @@ export function countStore(tables: Tables): StoreUse {
     const owner = slotOwner[slot] & OWNER_MASK;
     usedSlots++;
     slots[owner]++;
+    if (kind === Kind.STAGED) staged[owner]++;
     if (hasBlock(kind)) bytes[owner] += share(object);
     if (namesObject(kind)) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
     const field = seen[object] === 1 && kind !== Kind.SAME ? 'duplicate' : FIELD[kind];
@@ -73,6 +75,7 @@ export function countStore(tables: Tables): StoreUse {
   const owners = [...tables.owners.entries()].map(([owner, id]) => ({
     owner,
     slots: slots[id],
+    stagedSlots: staged[id],
     storedBytes: Math.round(bytes[id]),
   }));
   return { usedSlots, foreignSlots: slots[0], encodings, encodingBytes, owners };

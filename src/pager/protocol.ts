@@ -81,6 +81,8 @@ export interface RefineResult {
 export interface OwnerUse {
   owner: string;
   slots: number;
+  /** Of these, not refined yet. */
+  stagedSlots: number;
   /** Payload bytes, each object's divided among the slots that name it. */
   storedBytes: number;
 }

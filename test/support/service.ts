@@ -103,10 +103,10 @@ export class Service {
   async out(id: string): Promise<SandboxStatus> {
     const unfinished = async (): Promise<object> => {
       const { ownedBytes, swappedBytes } = await this.client.getSandbox(id);
-      const { owners, encodings, foreignSlots } = await this.pagerStatus();
-      const claimed = owners.find(({ owner }) => owner === id)?.slots ?? 0;
+      const { owners } = await this.pagerStatus();
+      const own = owners.find(({ owner }) => owner === id);
+      const { slots: claimed, stagedSlots: unrefined } = own ?? { slots: 0, stagedSlots: 0 };
       const unclaimed = swappedBytes / PAGE - claimed;
-      const unrefined = encodings.staged - foreignSlots;
       return {
         ...(ownedBytes / PAGE > MOST_LEFT && { ownedBytes }),
         // Zero pages never reach the device, and so are never claimed.

@@ -1,8 +1,8 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pageOut } from '../../memory/pageout.js';
 import { releaseCached } from '../../memory/release.js';
-import { memInfo } from '../../memory/swap.js';
+import { inflight, memInfo } from '../../memory/swap.js';
 import { close } from '../../native/files.js';
 import { PAGE } from '../../native/libc.js';
 import { pidfdOpen } from '../../native/process.js';
@@ -97,17 +97,8 @@ function checked(subject: Subject, result: PageOut): PageOut {
 async function written(swap: string): Promise<void> {
   for (let idle = 0; idle < 2;) {
     await sleep(SETTLE_MS);
-    idle = writesInFlight(swap) === 0 ? idle + 1 : 0;
+    idle = inflight(swap).writes === 0 ? idle + 1 : 0;
   }
-}
-
-/** Writes that the block device of a swap area has not answered yet; 0 for a file on something else. */
-function writesInFlight(swap: string): number {
-  const { rdev, dev } = statSync(swap);
-  const number = rdev !== 0 ? rdev : dev;
-  // makedev(3) of glibc, whose upper halves are zero for every block device of a host.
-  const file = `/sys/dev/block/${(number >> 8) & 0xfff}:${(number & 0xff) | ((number >> 12) & 0xfff00)}/inflight`;
-  return existsSync(file) ? Number(readFileSync(file, 'latin1').trim().split(/\s+/)[1]) : 0;
 }
 
 /** Memory of a cgroup's swap cache; the whole host's where the kernel does not tell them apart (before 5.13). */

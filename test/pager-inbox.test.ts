@@ -148,14 +148,14 @@ test('nothing is lost or answered twice, however requests and work alternate', (
       flying.set(send(reads ? Opcode.READ : Opcode.WRITE, slot, pages, data), { slot, pages, reads });
       if (data) for (let i = 0; i < pages; i++) content.set(slot + i, data.slice(i * PAGE, (i + 1) * PAGE));
     }
-    if (inbox.ready) inbox.receive();
+    if (inbox.makeRoom()) inbox.receive();
     else inbox.work();
     // Phases in which more comes than is done, and the other way round.
     for (let i = random.below((step >> 9) % 2 === 0 ? 2 : 8); i > 0; i--) inbox.work();
     most = Math.max(most, flying.size);
     settle();
   }
-  while ((inbox.ready && inbox.receive()) || inbox.work());
+  while ((inbox.makeRoom() && inbox.receive()) || inbox.work());
   settle();
   expect(flying.size).toBe(0);
   expect(most).toBeGreaterThan(100);

@@ -133,7 +133,7 @@ function serve(): void {
   const { EAGAIN, ENODEV, EINTR, ENOENT } = constants.errno;
   for (;;) {
     if (attention.wanted) attend();
-    if (inbox.ready) {
+    if (inbox.makeRoom()) {
       if (inbox.receive()) continue;
       const error = errno();
       if (error === ENODEV) return; // unmounted

@@ -28,7 +28,6 @@ export class Inbox {
   /** Pages of the oldest write that are stored. */
   private done = 0;
   private readonly reads = new Queue();
-  private nextRead = 0;
   /** A bit a slot. */
   private readonly expected: Uint8Array;
   private readsTurn = false;
@@ -48,8 +47,8 @@ export class Inbox {
     for (const slot of slots) this.expected[slot >> 3] |= 1 << (slot & 7);
   }
 
-  /** Is there room for a request of any kind? */
-  get ready(): boolean {
+  /** Finds a place for a request of any kind. False: what waits must be done first. */
+  makeRoom(): boolean {
     if (this.reads.count === MOST || this.writes.count === MOST) return false;
     if (this.writes.count === 0) this.end = 0;
     const first = this.writes.count === 0 ? RING_BYTES : this.writes.first;
@@ -59,7 +58,7 @@ export class Inbox {
     return true;
   }
 
-  /** Reads one request and answers it, or puts it aside. False: there was none; errno says why. Only when `ready`. */
+  /** Reads one request and answers it, or puts it aside. False: there was none; errno says why. Only after `makeRoom`. */
   receive(): boolean {
     const at = this.end;
     if (this.next(this.workspace.address + at) <= 0) return false;
@@ -69,10 +68,9 @@ export class Inbox {
       this.writes.push(at);
       this.end = at + Math.ceil(words[(at + In.LENGTH) / 4] / 16) * 16;
     } else if (opcode === Opcode.READ && this.isExpected(at)) {
-      const aside = READS_AT + this.nextRead * READ_BYTES;
+      const aside = READS_AT + this.reads.end * READ_BYTES;
       words.copyWithin(aside / 4, at / 4, (at + READ_BYTES) / 4);
       this.reads.push(aside);
-      this.nextRead = (this.nextRead + 1) % MOST;
     } else {
       // A discard after a write of the same slots, never before it.
       if (opcode === Opcode.FALLOCATE) while (this.storeNext());
@@ -124,8 +122,14 @@ class Queue {
     return this.offsets[this.at];
   }
 
+  /** Where the next one goes, of MOST places. */
+  get end(): number {
+    return (this.at + this.count) % MOST;
+  }
+
   push(offset: number): void {
-    this.offsets[(this.at + this.count++) % MOST] = offset;
+    this.offsets[this.end] = offset;
+    this.count++;
   }
 
   shift(): void {

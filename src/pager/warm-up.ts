@@ -12,7 +12,7 @@ import { formatStore, Tables } from '../store/tables.js';
 import { createVolatile, Volatile, volatileBytes } from '../store/volatile.js';
 import { In, Opcode, PUNCH_HOLE } from './fuse-protocol.js';
 import { FuseServer } from './fuse-server.js';
-import { FUSE_BYTES, REPLY_AT } from './inbox.js';
+import { FUSE_BYTES, Inbox, REPLY_AT } from './inbox.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
@@ -48,14 +48,17 @@ export function warmUp(workspace: Workspace): void {
 
 function exercise(workspace: Workspace, server: FuseServer): void {
   const { words, bytes } = workspace;
+  // Each request is put where it would be read to: an empty inbox reads to offset 0.
+  const inbox = new Inbox(server, workspace, () => words[In.LENGTH / 4], GEOMETRY.slots);
   const request = (opcode: number, slot: number, length: number): void => {
     words.fill(0, 0, In.WRITE_DATA / 4);
+    words[In.LENGTH / 4] = In.WRITE_DATA + (opcode === Opcode.WRITE ? length : 0);
     words[In.OPCODE / 4] = opcode;
     words[In.OFFSET / 4] = slot * PAGE;
     words[In.SIZE / 4] = length;
     if (opcode === Opcode.FALLOCATE) words[In.FALLOCATE_MODE / 4] = PUNCH_HOLE;
-    if (opcode !== Opcode.WRITE) server.answer(0);
-    else for (let done = 0; done >= 0;) done = server.write(0, done, PAGES / 2);
+    if (inbox.makeRoom()) inbox.receive();
+    while (inbox.work());
   };
   for (let round = 0; round < ROUNDS; round++) {
     const data = bytes.subarray(In.WRITE_DATA, In.WRITE_DATA + PAGES * PAGE);
@@ -65,6 +68,7 @@ function exercise(workspace: Workspace, server: FuseServer): void {
     data.fill(round, 2 * PAGE);
     const slot = (round % (GEOMETRY.slots / PAGES)) * PAGES;
     request(Opcode.WRITE, slot, PAGES * PAGE);
+    if (round % 2 === 0) inbox.expect(Uint32Array.of(slot));
     request(Opcode.READ, slot, PAGES * PAGE);
     if (round % 4 === 0) request(Opcode.FALLOCATE, slot, PAGES * PAGE);
   }

@@ -29,6 +29,7 @@ test.skipIf(guest === null)(
     const options = JSON.stringify({
       kills: KILLS,
       budgetMs: BUDGET_MS,
+      least: LEAST,
       ...load,
       ends,
       hangs: HANGS,

@@ -30,6 +30,20 @@ describe('the model that the demo plays', () => {
     expect(Math.abs(served.endAt - served.firstTokenAt - streamMs)).toBeLessThan(100);
   });
 
+  it('answers many agents at once without a word of warning', async () => {
+    const warnings: string[] = [];
+    const note = (warning: Error): void => void warnings.push(warning.name);
+    process.on('warning', note);
+    const many = planTrajectories({ sandboxes: 24, turns: 1, seed: 5, timeScale: 0.01 });
+    const model = (llm = await LlmServer.listen(many));
+    const nothing = (): Promise<void> => Promise.resolve();
+    const never = new AbortController().signal;
+    const turns = many.map(({ sandbox }) => ({ sandbox, turn: 0 }));
+    await Promise.all(turns.map((turn) => askModel(model.url, turn, nothing, AbortSignal.any([never]))));
+    process.off('warning', note);
+    expect(warnings).toEqual([]);
+  });
+
   it('reports what went wrong when the first token was handled', async () => {
     llm = await LlmServer.listen(trajectories);
     const fail = (): Promise<void> => Promise.reject(new Error('refused'));

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,6 +27,7 @@ export class LlmServer {
   private readonly stopping = new AbortController();
 
   private constructor(private readonly trajectories: ReadonlyMap<string, Trajectory>) {
+    setMaxListeners(0, this.stopping.signal); // every answer listens to it
     this.server = createServer((request, response) => {
       this.answer(request, response).catch(() => response.destroy());
     });

@@ -63,6 +63,9 @@ export async function runInGuest(folder: string, script: string, options: GuestO
   }
 }
 
+/** Not KVM: where a virtual machine has it, QEMU may fail in the middle of its start (kvm_buf_set_msrs). */
+const ACCELERATOR = 'tcg,thread=multi,tb-size=128';
+
 async function boot(
   folder: string,
   socket: string,
@@ -71,9 +74,8 @@ async function boot(
   children: ChildProcess[],
 ): Promise<GuestRun> {
   const command = Buffer.from(script).toString('base64');
-  const accelerator = existsSync('/dev/kvm') ? 'kvm' : 'tcg,thread=multi,tb-size=128';
   const words = `
-    -accel ${accelerator} -M q35 -cpu max -smp ${cpus} -m ${memoryMiB} -nodefaults -no-reboot -display none
+    -accel ${ACCELERATOR} -M q35 -cpu max -smp ${cpus} -m ${memoryMiB} -nodefaults -no-reboot -display none
     -serial stdio -object memory-backend-memfd,id=memory,size=${memoryMiB}M,share=on -machine memory-backend=memory
     -chardev socket,id=fs,path=${socket} -device vhost-user-fs-pci,chardev=fs,tag=host,queue-size=1024
     -kernel ${folder}/vmlinux -initrd ${folder}/initramfs -append`.trim();

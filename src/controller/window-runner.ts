@@ -185,13 +185,13 @@ export class WindowRunner {
 
   /**
    * Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. What the kernel
-   * kept, or the release left mapped because its write was late, is sent out `again` while that helps and nobody else
-   * has anything to send out.
+   * kept, the sandbox touched meanwhile, or the release left mapped because its write was late, is sent out `again` when
+   * nobody else has anything to send out: at once, then after twice as long each time, for a sandbox may go on touching it.
    */
   private async claimWhileOpen(sandbox: Sandbox, window: Window, again: () => Promise<void>): Promise<void> {
     const { registry } = this.context;
     let wait = CLAIM_MS;
-    let strays = Infinity;
+    let strays = { at: 0, pauseMs: CLAIM_MS };
     let before = -1;
     let tidied = false;
     let { takeovers } = this.context.pager;
@@ -216,14 +216,15 @@ export class WindowRunner {
         tidied = true;
         await freeGarbage(this.context, sandbox, window.signal);
       }
-      const { owned } = this.totals(sandbox);
-      if (window.open && !done && owned > STRAY_PAGES && owned < strays && this.context.turns.idle) {
-        strays = owned;
-        await again();
-      }
       // What a pass could not claim the next seldom can, unless more has gone out.
       wait = left > 0 && left !== before ? CLAIM_MS : Math.min(2 * wait, CLAIM_IDLE_MS);
       before = left;
+      const due = this.totals(sandbox).owned > STRAY_PAGES && performance.now() >= strays.at;
+      if (window.open && due && this.context.turns.idle) {
+        strays = { at: performance.now() + strays.pauseMs, pauseMs: 2 * strays.pauseMs };
+        await again();
+        [before, wait] = [-1, CLAIM_MS];
+      }
       await pause(wait, window.signal);
     }
   }

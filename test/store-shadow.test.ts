@@ -64,7 +64,7 @@ async function makePack(random: Random, families: Uint8Array[]): Promise<number>
 
 const MET = [
   ...[Kind.SAME, Kind.STAGED, Kind.RAW, Kind.ZSTD, Kind.DELTA, Kind.PAIR, Kind.SPARSE, Kind.TEMPLATE],
-  ...[Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_PAIR, Kind.TEMPLATE_SPARSE],
+  ...[Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_PAIR, Kind.TEMPLATE_SPARSE, Kind.DICTIONARY],
 ];
 
 test('the store agrees with a shadow copy through writes, discards, refinement and kills', async () => {
@@ -117,6 +117,8 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       }
     } else if (dice < 86) {
       if (random.below(10) === 0) bench.store.forget(owners[random.below(owners.length)], false);
+      if (random.below(4) === 0)
+        bench.addDictionary(1 + random.below(2), Buffer.concat(families.slice(0, 3)));
     } else if (dice < 89) {
       bench.store.objects.compact(200);
       bench.store.arena.trim(1 + random.below(4), 8);

@@ -37,6 +37,7 @@ interface ReplayFlags extends BenchOptions {
   delta: boolean;
   siblings: boolean;
   duplicates: boolean;
+  dictionary: boolean;
 }
 
 const replay: BenchMode<ReplayFlags> = {
@@ -55,13 +56,14 @@ const replay: BenchMode<ReplayFlags> = {
     new Option('--no-delta', 'no deltas'),
     new Option('--no-siblings', 'no deltas against pages of other sandboxes'),
     new Option('--no-duplicates', 'no sharing of equal pages'),
+    new Option('--no-dictionary', 'no dictionary for pages without a base'),
   ],
-  async run(value, { level, cutoff, candidates, delta, siblings, duplicates, ...flags }) {
+  async run(value, { level, cutoff, candidates, delta, siblings, duplicates, dictionary, ...flags }) {
     const { runReplay } = await import('../bench/replay/replay.js');
     const given = Object.entries({ level, cutoff, candidates }).filter(
       ([, setting]) => setting !== undefined,
     );
-    const encoding = { ...Object.fromEntries(given), delta, siblings, duplicates };
+    const encoding = { ...Object.fromEntries(given), delta, siblings, duplicates, dictionary };
     await runReplay({ ...flags, folder: String(value), encoding });
   },
 };

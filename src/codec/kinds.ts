@@ -25,6 +25,8 @@ export const Kind = {
   SPARSE: 11,
   /** A template's page with a few words changed. */
   TEMPLATE_SPARSE: 12,
+  /** zstd with a dictionary of the domain; the base is its number. */
+  DICTIONARY: 13,
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
@@ -45,5 +47,7 @@ export const hasBlock = (kind: number): boolean => BLOCKLESS[kind] === 0;
 export const namesObject = (kind: number): boolean => ON_OBJECT[kind] === 1;
 /** Is its base a page of a template? */
 export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
+/** Is its base a dictionary? */
+export const namesDictionary = (kind: number): boolean => kind === Kind.DICTIONARY;
 /** May other objects be deltas against it, if its own bases do not lie too deep? */
 export const canBeBase = (kind: number): boolean => NO_BASE[kind] === 0;

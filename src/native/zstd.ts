@@ -27,6 +27,9 @@ function bind() {
     createDigest: lib.func('intptr_t ZSTD_createCDict_byReference(intptr_t bytes, size_t length, int level)'),
     freeDigest: lib.func('size_t ZSTD_freeCDict(intptr_t digest)'),
     refDigest: lib.func('size_t ZSTD_CCtx_refCDict(intptr_t context, intptr_t digest)'),
+    train: lib.func(
+      'intptr_t ZDICT_trainFromBuffer(intptr_t to, size_t capacity, intptr_t samples, intptr_t sizes, unsigned int count)',
+    ),
     decompress: lib.func(
       'intptr_t ZSTD_decompressDCtx(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
     ),
@@ -107,6 +110,18 @@ export class ZstdCompressor {
 export const createDigest = (bytes: number, length: number, level: number): number =>
   zstd().createDigest(bytes, length, level);
 export const freeDigest = (digest: number): void => void zstd().freeDigest(digest);
+
+/**
+ * Makes a dictionary of at most `capacity` bytes at `to` from samples that lie one behind the other, with their sizes as
+ * u64 words at `sizes`. Its length; 0 or less when libzstd finds nothing to make it from, or has no memory.
+ */
+export const trainDictionary = (
+  to: number,
+  capacity: number,
+  samples: number,
+  sizes: number,
+  count: number,
+): number => zstd().train(to, capacity, samples, sizes, count);
 
 export class ZstdDecompressor {
   private readonly context: number;

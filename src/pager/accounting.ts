@@ -12,6 +12,7 @@ const noCounts = (): EncodingCounts => ({
   template: 0,
   delta: 0,
   sparse: 0,
+  dictionary: 0,
   zstd: 0,
   raw: 0,
   staged: 0,
@@ -29,6 +30,7 @@ const FIELD: Partial<Record<number, keyof EncodingCounts>> = {
   [Kind.TEMPLATE_PAIR]: 'delta',
   [Kind.SPARSE]: 'sparse',
   [Kind.TEMPLATE_SPARSE]: 'sparse',
+  [Kind.DICTIONARY]: 'dictionary',
   [Kind.TEMPLATE]: 'template',
 };
 

@@ -79,6 +79,11 @@ function answer(request: DataLoopRequest): DataLoopReply {
     case 'flush':
       while (commitResults(Infinity));
       return { id };
+    case 'addDictionary': {
+      const { domain, bytes, replaces } = request.trained;
+      store.dictionaries.add(domain, bytes, replaces);
+      return { id };
+    }
     case 'addPack':
       packs.add(request.mapping);
       packPaths.set(request.mapping.pack, request);

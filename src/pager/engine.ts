@@ -71,7 +71,9 @@ export class Engine {
     this.parked = new Promise((resolve) => (park = resolve));
     this.started = new Promise((resolve) => (start = resolve));
     this.ended = this.follow(park, start);
-    this.queue = new RefineQueue(this.shared.windowOpen);
+    this.queue = new RefineQueue(this.shared.windowOpen, (trained) => {
+      void this.request({ op: 'addDictionary', trained });
+    });
   }
 
   /** An empty store. Resolves when the data loop answers requests of `fuseFd`. */

@@ -61,6 +61,8 @@ export interface EncodingCounts {
   delta: number;
   /** A base's page with a few words changed. */
   sparse: number;
+  /** With a dictionary. */
+  dictionary: number;
   zstd: number;
   raw: number;
   /** Not refined yet. */

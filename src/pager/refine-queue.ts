@@ -1,4 +1,5 @@
 import type { Worker } from 'node:worker_threads';
+import type { Trained } from '../store/training.js';
 import type { RefineReply, RefineRequest } from './threads.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
@@ -29,8 +30,14 @@ export class RefineQueue {
   private turns: number[] = [];
 
   private readonly workers = new Set<Worker>();
+  /** Those that make a dictionary. */
+  private readonly training = new Set<Worker>();
 
-  constructor(private readonly windowOpen: Int32Array) {}
+  /** `trained` is called with every dictionary that a worker has made. */
+  constructor(
+    private readonly windowOpen: Int32Array,
+    private readonly trained: (trained: Trained) => void,
+  ) {}
 
   join(worker: Worker): void {
     this.workers.add(worker);
@@ -41,9 +48,10 @@ export class RefineQueue {
   /** A worker died; what it had in hand stays as it was written. */
   leave(worker: Worker): void {
     this.workers.delete(worker);
+    this.training.delete(worker);
     for (const released of this.releases.values()) released();
     const owner = this.busy.get(worker);
-    if (owner !== undefined) this.take(worker, { owner, processed: BATCH_PAGES });
+    if (owner !== undefined) this.take(worker, { owner, processed: BATCH_PAGES, trains: false });
   }
 
   add(
@@ -108,6 +116,12 @@ export class RefineQueue {
 
   private take(worker: Worker, reply: RefineReply): void {
     if ('released' in reply) return void this.releases.get(reply.released)?.();
+    if ('trained' in reply) {
+      this.training.delete(worker);
+      if (reply.trained !== null) this.trained(reply.trained);
+      return this.dispatch();
+    }
+    if (reply.trains) this.training.add(worker);
     this.busy.delete(worker);
     const queue = this.owners.get(reply.owner);
     if (queue !== undefined) {
@@ -123,7 +137,7 @@ export class RefineQueue {
 
   private dispatch(): void {
     for (const worker of this.workers) {
-      if (this.busy.has(worker)) continue;
+      if (this.busy.has(worker) || this.training.has(worker)) continue;
       const owner = this.nextOwner();
       if (owner === undefined) return;
       const queue = this.queue(owner);

@@ -8,8 +8,11 @@ import { Attention } from './attention.js';
 import { Urgency } from './urgency.js';
 import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js';
 
-/** A thread that encodes staged pages. It looks at its window before each page, and is idle work while few wait. */
-/** Results handed over at a time: waking the data loop costs more than a page. */
+/**
+ * A thread that encodes staged pages. It looks at its window before each page, and is idle work while few wait.
+ *
+ * Results handed over at a time: waking the data loop costs more than a page.
+ */
 const RESULTS_A_RING = 16;
 
 const input = workerData as RefineWorkerInput;
@@ -22,10 +25,10 @@ const attention = new Attention(input.attention, input.wakeFd);
 const ring = shared.rings[input.worker];
 const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring, input.encoding);
 
-function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
+function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains: boolean } {
   const { owner, domain, slots, templatePages } = batch;
   const pack = packs.get(batch.pack);
-  urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes);
+  refiner.hurried = urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes) !== 'idle';
   const before = threadCpuMs();
   let processed = 0;
   let waiting = 0;
@@ -39,7 +42,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply {
   }
   if (waiting > 0) attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
-  return { owner, processed };
+  return { owner, processed, trains: refiner.trains };
 }
 
 const urgency = new Urgency();
@@ -50,5 +53,9 @@ port.on('message', (request: RefineRequest) => {
   else if (request.op === 'removePack') {
     packs.remove(request.pack);
     port.postMessage({ released: request.pack } satisfies RefineReply);
-  } else port.postMessage(refine(request));
+  } else {
+    const reply = refine(request);
+    port.postMessage(reply);
+    if (reply.trains) port.postMessage({ trained: refiner.train() } satisfies RefineReply);
+  }
 });

@@ -1,6 +1,7 @@
 import type { PackMapping } from '../store/packs.js';
 import type { EncodingOptions } from '../store/refiner.js';
 import type { StoreMapping } from '../store/tables.js';
+import type { Trained } from '../store/training.js';
 import type { VolatileMapping } from '../store/volatile.js';
 
 /** What the pager's threads tell each other. Addresses are valid in all of them: they share one process. */
@@ -33,6 +34,7 @@ export type DataLoopRequest =
   | { id: number; op: 'doubtSole' }
   | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
+  | { id: number; op: 'addDictionary'; trained: Trained }
   | { id: number; op: 'addPack'; path: string; mapping: PackMapping }
   | { id: number; op: 'removePack'; pack: number };
 
@@ -84,5 +86,9 @@ export type RefineRequest =
       templatePages: Uint32Array;
     };
 
-/** How many of a batch were looked at before it was done or its window closed; or that a pack is let go. */
-export type RefineReply = { owner: number; processed: number } | { released: number };
+/**
+ * How many of a batch were looked at before it was done or its window closed; that a pack is let go; or what came of making a
+ * dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
+ */
+export type RefineReply =
+  { owner: number; processed: number; trains: boolean } | { trained: Trained | null } | { released: number };

@@ -18,10 +18,12 @@ export const shareAt = (filled: number): Share => STEPS.find(({ from }) => fille
 export class Urgency {
   private share: Share | undefined;
 
-  update(filled: number): void {
+  /** Returns the share. */
+  update(filled: number): Share {
     const share = shareAt(filled);
-    if (share === this.share) return;
+    if (share === this.share) return share;
     this.share = share;
     schedule(gettid(), share);
+    return share;
   }
 }

@@ -17,6 +17,7 @@ export interface Policy {
     delta: boolean;
     siblings: boolean;
     duplicates: boolean;
+    dictionary: boolean;
     candidates: number;
   };
   pageout: { vectorKiB: number; retries: number; minWindowMs: number; hotPhases: number };

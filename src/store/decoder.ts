@@ -75,6 +75,8 @@ export class Decoder {
         return this.undelta(object, to, packs.address(base), PAGE);
       case Kind.TEMPLATE_RUN:
         return this.undelta(object, to, packs.address(base), packs.runBytes(base));
+      case Kind.DICTIONARY:
+        return this.undelta(object, to, tables.dictionaryAddress(base), tables.dictionaryLength[base]);
       case Kind.DELTA:
         return this.undelta(object, to, this.baseAddress(base, level), PAGE);
       case Kind.PAIR:

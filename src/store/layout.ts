@@ -8,13 +8,16 @@ export interface Geometry {
   arenaBytes: number;
 }
 
-export const FORMAT_VERSION = 2;
+export const FORMAT_VERSION = 3;
 export const MAGIC = 0x53545a41; // "AZTS"
 
 /** Sandboxes known at a time, trust domains with objects, template packs in use. Ids start at 1; 0 is "nobody". */
 export const MAX_OWNERS = 4096;
 export const MAX_DOMAINS = 4096;
 export const MAX_PACKS = 255;
+/** Dictionaries at a time, of all domains, and the most bytes of one: a multiple of a page. */
+export const MAX_DICTIONARIES = 255;
+export const DICTIONARY_BYTES = 65536;
 /**
  * Bits of a slot's owner; the rest is the owner's number. SOLE: nobody but the owner, and what descends from it, can have
  * the page. FETCHED: a SOLE slot was read since it was last watched. LOST: the slot was freed here, before the kernel said
@@ -53,6 +56,11 @@ const SECTIONS = [
   'ownerDomains',
   'domainNames',
   'packNames',
+  'dictionaryDomain',
+  'dictionaryVersion',
+  'dictionaryLength',
+  'dictionaryOpen',
+  'dictionaryBytes',
   'slotObject',
   'slotSequence',
   'slotOwner',
@@ -86,6 +94,11 @@ export function layout(geometry: Geometry): {
     ownerDomains: MAX_OWNERS * 2,
     domainNames: MAX_DOMAINS * DOMAIN_NAME_BYTES,
     packNames: (MAX_PACKS + 1) * PACK_NAME_BYTES,
+    dictionaryDomain: (MAX_DICTIONARIES + 1) * 2,
+    dictionaryVersion: (MAX_DICTIONARIES + 1) * 4,
+    dictionaryLength: (MAX_DICTIONARIES + 1) * 4,
+    dictionaryOpen: MAX_DICTIONARIES + 1,
+    dictionaryBytes: (MAX_DICTIONARIES + 1) * DICTIONARY_BYTES,
     slotObject: slots * 4,
     slotSequence: slots * 4,
     slotOwner: slots * 2,

@@ -1,7 +1,8 @@
-import { canBeBase, hasBlock, Kind, namesObject, namesTemplate } from '../codec/kinds.js';
+import { canBeBase, hasBlock, Kind, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
 import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
 import { DEPTH, depthOf } from './chains.js';
+import type { Dictionaries } from './dictionaries.js';
 import { Super } from './layout.js';
 import { packOf } from './packs.js';
 import type { Tables } from './tables.js';
@@ -14,7 +15,7 @@ export interface ObjectFields {
   length: number;
   /** Arena offset in 16-byte units; for SAME the low half of the word. */
   offset: number;
-  /** Base object or template reference; for SAME the high half of the word. */
+  /** Base object, template reference or dictionary; for SAME the high half of the word. */
   base: number;
   hashLow: number;
   hashHigh: number;
@@ -37,6 +38,7 @@ export class Objects {
   constructor(
     private readonly tables: Tables,
     private readonly arena: Arena,
+    private readonly dictionaries: Dictionaries,
     private readonly shared: Volatile,
   ) {}
 
@@ -90,6 +92,7 @@ export class Objects {
     if (isIndexed(kind)) this.shared.hashes.remove(object);
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
     if (namesTemplate(kind)) this.packUses[packOf(base)]--;
+    if (namesDictionary(kind)) this.dictionaries.release(base);
     if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(second)]--;
     if (hasBlock(kind)) this.arena.free(tables.objectOffset[object], tables.objectLength[object]);
     this.putOnFreeList(object);
@@ -107,6 +110,7 @@ export class Objects {
     const kind = this.tables.objectKind[object];
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] += this.tables.objectLength[object];
     if (namesTemplate(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
+    if (namesDictionary(kind)) this.dictionaries.retain(this.tables.objectBase[object]);
     if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(this.tables.secondBase(object))]++;
     if (this.isBase(object)) this.bases++;
     if (isIndexed(kind)) this.shared.hashes.insert(object);

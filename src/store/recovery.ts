@@ -40,6 +40,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     store.objects.readmit(object);
   }
   store.arena.finishRecovery();
+  store.dictionaries.finishRecovery();
   return { slots, objects };
 }
 

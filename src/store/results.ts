@@ -9,9 +9,9 @@ export const Result = {
   /** A Kind, or DUPLICATE. */
   KIND: 3,
   LENGTH: 4,
-  /** Object or template reference of the base; for DUPLICATE the object that already holds the page. */
+  /** Object, template reference or dictionary; for DUPLICATE the object that already holds the page. */
   BASE: 5,
-  /** Hash of the bytes the worker had for that object: an object reused since then has another. */
+  /** Hash of the bytes the worker had for that object: an object reused since then has another. Of a dictionary its version. */
   BASE_HASH_LOW: 6,
   BASE_HASH_HIGH: 7,
   /** Sketch of the page, four words. */

@@ -1,5 +1,5 @@
 import { PAGE } from '../native/libc.js';
-import { createDigest, freeDigest } from '../native/zstd.js';
+import { Digests } from './digests.js';
 import { MAX_OWNERS } from './layout.js';
 import type { PackView } from './packs.js';
 
@@ -10,8 +10,6 @@ import type { PackView } from './packs.js';
  */
 const RUN_PAGES = 32;
 const OVERLAP = 8;
-/** Digests kept: refinement goes through a mapping in order, so that the next page nearly always needs the last one. */
-const DIGESTS = 3;
 
 /** First page of the run around a page of a pack. Pages count from 1. */
 export const runAround = (page: number): number => Math.max(1, page - ((page - 1) % RUN_PAGES) - OVERLAP);
@@ -29,22 +27,14 @@ const WORTH = 24;
 const SHIFT = 6;
 const SAMPLE = 16;
 
-interface Entry {
-  /** A pack that was loaded again is another view: what was made for the old one is never used again. */
-  pack: PackView;
-  first: number;
-  digest: number;
-}
-
-/** What one refine worker knows of runs: digests of those it used last, and whose pages they are good for. */
+/** What one refine worker knows of runs: whose pages they are good for. */
 export class Runs {
-  private readonly entries: Entry[] = [];
   /** Bytes saved a try, by owner. */
   private readonly saved = new Float32Array(MAX_OWNERS).fill(NaN);
   /** The same over all owners: what is expected of one that is not known yet. */
   private savedByAll = 2 * WORTH;
 
-  constructor(private readonly level: number) {}
+  constructor(private readonly digests: Digests) {}
 
   /** Shall the run that begins at page `first` be tried for a page of this owner? */
   isWorth(owner: number, first: number): boolean {
@@ -64,12 +54,7 @@ export class Runs {
 
   /** Digest of the run that begins at page `first`; 0 when libzstd has no memory for it. */
   digest(pack: PackView, first: number): number {
-    const known = this.entries.find((entry) => entry.pack === pack && entry.first === first);
-    if (known !== undefined) return known.digest;
-    const digest = createDigest(pack.address(first), runPages(first, pack.pages) * PAGE, this.level);
-    if (digest === 0) return 0;
-    this.entries.push({ pack, first, digest });
-    if (this.entries.length > DIGESTS) freeDigest(this.entries.shift()!.digest);
-    return digest;
+    // A pack that was loaded again is another view: what was made for the old one is never used again.
+    return this.digests.get(pack, first, pack.address(first), runPages(first, pack.pages) * PAGE);
   }
 }

@@ -1,10 +1,11 @@
-import { Kind, namesObject } from '../codec/kinds.js';
+import { Kind, namesDictionary, namesObject } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { ZstdCompressor } from '../native/zstd.js';
 import { Arena } from './arena.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
+import { Dictionaries } from './dictionaries.js';
 import { FETCHED, LOST, MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
 import { Objects, type ObjectFields } from './objects.js';
 import type { PackSet } from './packs.js';
@@ -32,6 +33,7 @@ export interface StoreOptions {
 export class Store {
   readonly arena: Arena;
   readonly objects: Objects;
+  readonly dictionaries: Dictionaries;
   readonly decoder: Decoder;
   private readonly compressor = new ZstdCompressor(1);
   private readonly fields: ObjectFields = {
@@ -54,7 +56,8 @@ export class Store {
     private readonly options: StoreOptions,
   ) {
     this.arena = new Arena(options.fd, tables.arenaFileOffset, tables.mapping.geometry.arenaBytes);
-    this.objects = new Objects(tables, this.arena, shared);
+    this.dictionaries = new Dictionaries(tables, options.fd);
+    this.objects = new Objects(tables, this.arena, this.dictionaries, shared);
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);
     this.output = options.scratch + DECODER_BYTES;
     this.hash = this.output + PAGE;
@@ -164,12 +167,14 @@ export class Store {
    * alone hold garbage and are freed at once: the kernel would tell only when a cluster of 512 is wholly free.
    */
   forget(owner: number, ended: boolean): void {
-    const { slotOwner, superblock } = this.tables;
+    const { slotOwner, superblock, ownerDomains } = this.tables;
     for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) {
       if ((slotOwner[slot] & OWNER_MASK) !== owner) continue;
       if (ended && (slotOwner[slot] & SOLE) !== 0) this.lose(slot);
       else slotOwner[slot] = 0;
     }
+    const domain = ownerDomains[owner];
+    if (!ownerDomains.some((of, other) => of === domain && other !== owner)) this.dictionaries.retire(domain);
   }
 
   /**
@@ -249,6 +254,8 @@ export class Store {
     if ((kind === DUPLICATE || namesObject(kind)) && !this.stillHolds(ring, entry, Result.BASE, domain))
       return false;
     if (kind === Kind.PAIR && !this.stillHolds(ring, entry, Result.SECOND, domain)) return false;
+    const version = words[entry + Result.BASE_HASH_LOW];
+    if (namesDictionary(kind) && !this.dictionaries.holds(base, domain, version)) return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
       this.count(owner, kind, 0);

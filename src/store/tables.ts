@@ -15,6 +15,7 @@ import {
 } from '../native/memory.js';
 import { PAGE } from '../native/libc.js';
 import {
+  DICTIONARY_BYTES,
   FORMAT_VERSION,
   layout,
   MAGIC,
@@ -45,6 +46,11 @@ export class Tables {
   readonly owners: NameTable;
   readonly domains: NameTable;
   readonly packs: NameTable;
+  /** See Dictionaries. */
+  readonly dictionaryDomain: Uint16Array;
+  readonly dictionaryVersion: Uint32Array;
+  readonly dictionaryLength: Uint32Array;
+  readonly dictionaryOpen: Uint8Array;
   readonly slotObject: Uint32Array;
   readonly slotSequence: Uint32Array;
   readonly slotOwner: Uint16Array;
@@ -59,6 +65,8 @@ export class Tables {
   /** Native address of the arena, and its offset in the memory file. */
   readonly arenaAddress: number;
   readonly arenaFileOffset: number;
+  /** Where the dictionaries' bytes are in the memory file. */
+  readonly dictionaryFileOffset: number;
   readonly objects: number;
   private readonly head = reserveWords(1);
   private readonly headAddress = addressOf(this.head);
@@ -71,6 +79,11 @@ export class Tables {
     this.owners = new NameTable(new Uint8Array(part('ownerNames')), MAX_OWNERS);
     this.domains = new NameTable(new Uint8Array(part('domainNames')), MAX_DOMAINS);
     this.packs = new NameTable(new Uint8Array(part('packNames')), MAX_PACKS + 1);
+    this.dictionaryDomain = new Uint16Array(part('dictionaryDomain'));
+    this.dictionaryVersion = new Uint32Array(part('dictionaryVersion'));
+    this.dictionaryLength = new Uint32Array(part('dictionaryLength'));
+    this.dictionaryOpen = new Uint8Array(part('dictionaryOpen'));
+    this.dictionaryFileOffset = sections.dictionaryBytes[0];
     this.slotObject = new Uint32Array(part('slotObject'));
     this.slotSequence = new Uint32Array(part('slotSequence'));
     this.slotOwner = new Uint16Array(part('slotOwner'));
@@ -85,6 +98,15 @@ export class Tables {
     this.arenaAddress = mapping.address + sections.arena[0];
     this.arenaFileOffset = sections.arena[0];
     this.objects = objectCount(mapping.geometry);
+  }
+
+  /** Bytes of a dictionary's place; `dictionaryLength` of them are its own. */
+  dictionaryBytes(number: number): Uint8Array {
+    return new Uint8Array(view(this.dictionaryAddress(number), DICTIONARY_BYTES));
+  }
+
+  dictionaryAddress(number: number): number {
+    return this.mapping.address + this.dictionaryFileOffset + number * DICTIONARY_BYTES;
   }
 
   get slots(): number {

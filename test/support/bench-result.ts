@@ -72,7 +72,17 @@ function model(system: string, description: string, out: number, stored: number,
 }
 
 function mix(same: number, duplicate: number, template: number, delta: number, zstd: number, raw: number) {
-  return { same, duplicate, template, sparse: delta / 2, delta: delta / 2, zstd, raw, staged: 1 };
+  return {
+    same,
+    duplicate,
+    template,
+    sparse: delta / 2,
+    delta: delta / 2,
+    dictionary: zstd / 2,
+    zstd: zstd / 2,
+    raw,
+    staged: 1,
+  };
 }
 
 interface Run {

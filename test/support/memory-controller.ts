@@ -97,7 +97,10 @@ export class MemoryController implements ControllerApi {
           ...{ arenaHeldBytes: 6, arenaUsedBytes: 5, tableHeldBytes: 4, tableUsedBytes: 3 },
           ...{ indexHeldBytes: 2, indexUsedBytes: 1 },
         },
-        encodings: { same: 1, duplicate: 2, template: 3, delta: 4, sparse: 0, zstd: 0, raw: 0, staged: 0 },
+        encodings: {
+          ...{ same: 1, duplicate: 2, template: 3, delta: 4, sparse: 0, dictionary: 0 },
+          ...{ zstd: 0, raw: 0, staged: 0 },
+        },
       },
       alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],
       probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },

@@ -5,7 +5,10 @@ import { PagerClient } from '../../src/pager/client.js';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op, PagerInfo, PagerStatus, Requests } from '../../src/pager/protocol.js';
 
-const NO_ENCODINGS = { same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, zstd: 0, raw: 0, staged: 0 };
+const NO_ENCODINGS = {
+  ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0 },
+  ...{ zstd: 0, raw: 0, staged: 0 },
+};
 const NO_MEMORY = {
   ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
   ...{ indexHeldBytes: 0, indexUsedBytes: 0 },

@@ -1,10 +1,11 @@
 import { closeSync } from 'node:fs';
-import { canBeBase, hasBlock, Kind, namesObject } from '../../src/codec/kinds.js';
+import { canBeBase, hasBlock, Kind, namesDictionary, namesObject } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate } from '../../src/native/memory.js';
 import { blockBytes } from '../../src/store/arena.js';
 import { DEPTH, depthOf } from '../../src/store/chains.js';
-import { OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
+import { openDictionary } from '../../src/store/dictionaries.js';
+import { MAX_DICTIONARIES, OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
 import { mapPack, PackSet } from '../../src/store/packs.js';
 import { recover } from '../../src/store/recovery.js';
 import { Refiner, type EncodingOptions } from '../../src/store/refiner.js';
@@ -20,6 +21,7 @@ export const ENCODING: EncodingOptions = {
   delta: true,
   siblings: true,
   duplicates: true,
+  dictionary: true,
   candidates: 3,
 };
 
@@ -93,6 +95,12 @@ export class StoreBench {
     return this.refiner.refine({ slot, owner, domain, pack: this.packs.get(pack), templatePage });
   }
 
+  /** A dictionary in the place of the domain's open one. Its number. */
+  addDictionary(domain: number, bytes: Uint8Array): number {
+    const replaces = this.tables.dictionaryVersion[openDictionary(this.tables, domain)];
+    return this.store.dictionaries.add(domain, bytes, replaces);
+  }
+
   commitAll(): void {
     while (this.store.commitNext(this.shared.rings[0]));
   }
@@ -112,6 +120,27 @@ function basesOf(tables: Tables, object: number): number[] {
   const kind = tables.objectKind[object];
   const first = namesObject(kind) ? [tables.objectBase[object]] : [];
   return kind === Kind.PAIR ? [...first, tables.secondBase(object)] : first;
+}
+
+/** `uses`: how many objects name each dictionary. */
+function dictionaryViolations(
+  { tables, store }: Pick<StoreBench, 'tables' | 'store'>,
+  uses: Uint32Array,
+): string[] {
+  const found: string[] = [];
+  const { dictionaryDomain, dictionaryOpen } = tables;
+  const open = new Set<number>();
+  for (let number = 1; number <= MAX_DICTIONARIES; number++) {
+    const domain = dictionaryDomain[number];
+    if (uses[number] !== store.dictionaries.uses[number])
+      found.push(`dictionary ${number} counts ${store.dictionaries.uses[number]} uses, has ${uses[number]}`);
+    if (domain === 0) continue;
+    if (dictionaryOpen[number] === 0 && uses[number] === 0) found.push(`dictionary ${number} is of no use`);
+    if (dictionaryOpen[number] === 1 && open.has(domain))
+      found.push(`domain ${domain} has two dictionaries open`);
+    if (dictionaryOpen[number] === 1) open.add(domain);
+  }
+  return found;
 }
 
 /** Everything that must hold between two operations, recounted from the slots; returns what does not. */
@@ -138,7 +167,12 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     reach(object, domain);
   }
   let used = 0;
+  const uses = new Uint32Array(MAX_DICTIONARIES + 1);
   for (let object = 1; object < high; object++) {
+    const dictionary = namesDictionary(tables.objectKind[object]) ? tables.objectBase[object] : 0;
+    if (dictionary !== 0) uses[dictionary]++;
+    if (dictionary !== 0 && tables.dictionaryDomain[dictionary] !== tables.objectDomain[object])
+      found.push(`object ${object} names dictionary ${dictionary}, which is not its domain's`);
     for (const base of basesOf(tables, object)) {
       refs[base]++;
       if (!canBeBase(tables.objectKind[base]))
@@ -157,6 +191,7 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     }
     if (hasBlock(kind)) used += blockBytes(tables.objectLength[object]);
   }
+  found.push(...dictionaryViolations(bench, uses));
   if (used !== store.arena.usedBytes)
     found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);
   return found;

@@ -116,6 +116,7 @@ export class ReplayStore {
       spent.refineMs += encoded - started;
       spent.commitMs += threadCpuMs() - encoded;
     }
+    if (this.refiner.trains) this.train();
     this.keepHouse();
   }
 
@@ -149,6 +150,13 @@ export class ReplayStore {
     munmap(this.volatile.address, fstatSync(this.volatile.fd).size);
     closeSync(this.fd);
     closeSync(this.volatile.fd);
+  }
+
+  private train(): void {
+    const started = threadCpuMs();
+    const trained = this.refiner.train();
+    if (trained !== null) this.store.dictionaries.add(trained.domain, trained.bytes, trained.replaces);
+    this.spent.refineMs += threadCpuMs() - started;
   }
 
   /** What the data loop does while it rests, until nothing is left to do. */

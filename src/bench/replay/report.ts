@@ -14,6 +14,7 @@ const LABELS: Record<Encoding, string> = {
   siblingDelta: 'delta against the domain',
   pair: 'delta against two pages',
   sparse: 'a few words of a base changed',
+  dictionary: 'zstd with a dictionary',
   zstd: 'zstd',
   raw: 'raw',
   staged: 'not refined',

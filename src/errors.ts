@@ -71,6 +71,10 @@ export const ERRORS = {
     '{pages} stored pages did not match their hash, the last one in slot {slot} of {sandbox}',
     'restart that sandbox; check the memory of the host',
   ],
+  AZ_RATIO_DRIFT: [
+    'pages of template {template} compress {recent}x, {usual}x is usual; {cause}',
+    'capture the template anew from a process that is like its sandboxes are now',
+  ],
   AZ_STORE_FORMAT: [
     'the store in {what} can not be used: {reason}',
     'it was written by another version: drain with that version first',

@@ -179,10 +179,15 @@ describe('a collector', () => {
         takeovers: 0,
       },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },
+      templates: [
+        { id: 'py', ratio: 9.5, pages: { delta: 70 } },
+        { id: 'new', ratio: null, pages: {} },
+      ],
     };
     const metrics = createMetrics(telemetry.meter, () => reading);
     metrics.windowEnded('first_token', 4000);
     metrics.pageoutIncomplete('shared', 12);
+    metrics.drifted('py', 'collision');
     await telemetry.shutdown();
 
     const bodies = requests.filter((request) => request.url === '/v1/metrics');
@@ -203,6 +208,11 @@ describe('a collector', () => {
     expect(points('agentzip.memory.owned').map(number)).toEqual([8192]);
     expect(points('agentzip.window.duration').map(number)).toEqual([1]);
     expect(points('agentzip.pageout.incomplete').map(number)).toEqual([12]);
+    const ofTemplates = (name: string) =>
+      points(name).map((p) => [valueOf(p.attributes, 'agentzip.template.id'), number(p)]);
+    expect(ofTemplates('agentzip.template.ratio')).toEqual([['py', 9.5]]);
+    expect(ofTemplates('agentzip.template.pages')).toEqual([['py', 70]]);
+    expect(ofTemplates('agentzip.template.drifts')).toEqual([['py', 1]]);
     const encodings = points('agentzip.pages').map((p) => [
       valueOf(p.attributes, 'agentzip.encoding'),
       number(p),

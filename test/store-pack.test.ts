@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Kind } from '../src/codec/kinds.js';
 import { readPackRegions, writePack, type PackPage } from '../src/store/pack.js';
 import { mapPack } from '../src/store/packs.js';
+import { OWNER_STATS, OwnerStat } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';
 
@@ -72,6 +73,39 @@ test('pages of a template are stored as references and deltas to it', async () =
   expect(bench.store.objects.packUses[pack]).toBe(5);
   bench.store.discard(0, 5);
   expect(bench.store.objects.packUses[pack]).toBe(0);
+  bench.close();
+});
+
+test('it is counted what was stored against a base, and what was not although the template has a page there', async () => {
+  const random = testRandom('store-pack');
+  random.bytes(16 * PAGE); // the same seed gives the template's pages first
+  const pages = await makePack();
+  const bench = new StoreBench({ slots: 16, arenaBytes: 8 * 65536 });
+  const owner = bench.owner('sandbox', 'acme/template');
+  const pack = bench.loadPack(path);
+  const nearly = pages[5].slice();
+  nearly[3000] ^= 0xff;
+  const strange = random.bytes(PAGE);
+  const cases: [page: Uint8Array, templatePage: number][] = [
+    [nearly, 5],
+    [strange, 6],
+    [random.bytes(PAGE).fill(8, 1000, 3000), 0xffffffff],
+    [random.bytes(PAGE), 7],
+    [pages[2], 2],
+    [strange, 8],
+  ];
+  cases.forEach(([page, templatePage], slot) => {
+    bench.write(slot, page);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner, pack, templatePage);
+    bench.commitAll();
+    expect(Buffer.compare(bench.read(slot)!, page)).toBe(0);
+  });
+  const stat = (name: keyof typeof OwnerStat) =>
+    bench.shared.ownerStats[owner * OWNER_STATS + OwnerStat[name]];
+  expect(bench.kind(0)).toBe(Kind.TEMPLATE_SPARSE);
+  expect([stat('PAGES'), stat('MISFITS'), stat('DELTAS')]).toEqual([6, 2, 2]);
+  expect(stat('DELTA_BYTES')).toBe(bench.tables.objectLength[bench.tables.slotObject[0]]);
   bench.close();
 });
 

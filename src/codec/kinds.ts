@@ -38,6 +38,7 @@ const kinds = (...members: Kind[]): Uint8Array =>
 const BLOCKLESS = kinds(Kind.FREE, Kind.SAME, Kind.TEMPLATE);
 const ON_OBJECT = kinds(Kind.DELTA, Kind.PAIR, Kind.TEMPLATE_PAIR, Kind.SPARSE);
 const ON_TEMPLATE = kinds(Kind.TEMPLATE, Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_SPARSE);
+const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
 // Staged pages will be gone soon; what is equal to a template's page is found in the template.
 const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE);
 
@@ -47,6 +48,8 @@ export const hasBlock = (kind: number): boolean => BLOCKLESS[kind] === 0;
 export const namesObject = (kind: number): boolean => ON_OBJECT[kind] === 1;
 /** Is its base a page of a template? */
 export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
+/** Has it no base, though it may have a dictionary? */
+export const isAlone = (kind: number): boolean => ALONE[kind] === 1;
 /** Is its base a dictionary? */
 export const namesDictionary = (kind: number): boolean => kind === Kind.DICTIONARY;
 /** May other objects be deltas against it, if its own bases do not lie too deep? */

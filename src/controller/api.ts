@@ -44,6 +44,34 @@ export interface HostEvent {
   traceparent?: string;
 }
 
+/**
+ * Why pages have begun to take more than usual: they no longer match the template where it has pages; they are of a kind
+ * that was not there before; they look like their bases and are not (sketches collide).
+ */
+export type DriftCause = 'template_mismatch' | 'new_content' | 'collision';
+
+export interface Drift {
+  cause: DriftCause;
+  /** Uncompressed over stored bytes: over some 100 000 pages, and over the last 8 000. */
+  usualRatio: number;
+  recentRatio: number;
+  /** Unix time in ms. */
+  since: number;
+}
+
+/** What refinement has made of the pages of a template's sandboxes so far. */
+export interface CompressionStatus {
+  pages: number;
+  bytesIn: number;
+  bytesOut: number;
+  /** bytesIn over bytesOut, and the same of the last 8 000 pages; null before the first. */
+  ratio: number | null;
+  recentRatio: number | null;
+  /** Pages by encoding; null before the first. */
+  encodings: EncodingCounts | null;
+  drift: Drift | null;
+}
+
 export interface TemplateStatus {
   id: string;
   tenant: string | null;
@@ -53,6 +81,7 @@ export interface TemplateStatus {
   distinctPages: number;
   /** Pages of the pack resident in memory: what "base" charges. */
   residentBytes: number;
+  compression: CompressionStatus;
 }
 
 export interface WindowSummary {

@@ -205,6 +205,7 @@ export class AgentController implements Controller {
     const { registry, templates, info } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
+    const templateStatuses = templates.statuses(pager.packs);
     return {
       version,
       uptimeMs: Date.now() - this.startedAt,
@@ -228,7 +229,7 @@ export class AgentController implements Controller {
         takeovers: pager.takeovers,
         standbyPid: pager.standbyPid,
       },
-      alerts: alertsOf(pager),
+      alerts: alertsOf(pager, templateStatuses),
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings],
@@ -236,7 +237,7 @@ export class AgentController implements Controller {
         dropped,
       },
       sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
-      templates: templates.statuses(pager.packs),
+      templates: templateStatuses,
     };
   }
 

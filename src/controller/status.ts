@@ -2,7 +2,7 @@ import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import type { Reading } from '../otel/metrics.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import type { Alert, SandboxStatus, Status } from './api.js';
+import type { Alert, DriftCause, SandboxStatus, Status, TemplateStatus } from './api.js';
 import type { Context } from './context.js';
 import type { Sandbox } from './sandbox.js';
 
@@ -45,8 +45,14 @@ export function sandboxStatus(
 
 const MIB = 2 ** 20;
 
-/** What is wrong with the store, in the words of the errors' table. */
-export function alertsOf(pager: PagerStatus): Alert[] {
+const CAUSES: Record<DriftCause, string> = {
+  template_mismatch: 'they no longer match its pages: template mismatch',
+  new_content: 'they are of a kind that was not there before: new content',
+  collision: 'what looks like a base for them is none: collision',
+};
+
+/** What is wrong with the store or its templates, in the words of the errors' table. */
+export function alertsOf(pager: PagerStatus, templates: readonly TemplateStatus[]): Alert[] {
   const found: AgentZipError[] = [];
   if (pager.refusedWrites > 0) {
     const [usedMiB, limitMiB] = [pager.poolBytes, pager.storeLimitBytes].map((bytes) =>
@@ -59,6 +65,12 @@ export function alertsOf(pager: PagerStatus): Alert[] {
     const sandbox = owner === null ? 'no sandbox' : `sandbox ${owner}`;
     found.push(new AgentZipError('AZ_STORE_CORRUPT', { pages: pager.corruptPages, slot, sandbox }));
   }
+  for (const { id, compression } of templates) {
+    if (compression.drift === null) continue;
+    const { cause, usualRatio, recentRatio } = compression.drift;
+    const [usual, recent] = [usualRatio, recentRatio].map((ratio) => ratio.toFixed(1));
+    found.push(new AgentZipError('AZ_RATIO_DRIFT', { template: id, recent, usual, cause: CAUSES[cause] }));
+  }
   return found.map(({ code, message, remedy }) => ({ code, message, remedy }));
 }
 
@@ -67,7 +79,7 @@ const sum = (sandboxes: readonly SandboxStatus[], value: (sandbox: SandboxStatus
 
 /** The values of the metrics that a status holds. */
 export function readingOf(status: Status, droppedSpans: number): Reading {
-  const { pager, probes, sandboxes } = status;
+  const { pager, probes, sandboxes, templates } = status;
   return {
     sandboxes: sandboxes.length,
     owned: sum(sandboxes, ({ ownedBytes }) => ownedBytes),
@@ -77,6 +89,10 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     base: pager.baseBytes,
     foreign: pager.foreignSlots,
     pages: { ...pager.encodings },
+    templates: templates.map(({ id, compression }) => ({
+      ...{ id, ratio: compression.recentRatio },
+      pages: { ...compression.encodings },
+    })),
     demandFaults: sum(sandboxes, ({ demandFaults }) => demandFaults),
     prefetched: sum(sandboxes, ({ prefetchedPages }) => prefetchedPages),
     wasted: sum(sandboxes, ({ wastedPages }) => wastedPages),

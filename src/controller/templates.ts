@@ -8,6 +8,7 @@ import { readPackRegions, writePack } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
 import type { TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
+import { Compression } from './compression.js';
 import { mayUseTemplate } from './domain.js';
 import type { Sandbox } from './sandbox.js';
 
@@ -22,6 +23,7 @@ export interface Template {
   pages: number;
   distinctPages: number;
   addresses: TemplateAddresses;
+  compression: Compression;
   spec: TemplateSpec;
 }
 
@@ -88,7 +90,18 @@ export class Templates {
     const { pack, distinctPages } = await this.pager.request('loadPack', { path });
     const pages = regions.reduce((sum, region) => sum + region.pages, 0);
     const addresses = new TemplateAddresses(regions);
-    const template: Template = { id, ...owner, pack, path, pages, distinctPages, addresses, spec };
+    const compression = new Compression();
+    const template: Template = {
+      id,
+      ...owner,
+      pack,
+      path,
+      pages,
+      distinctPages,
+      addresses,
+      compression,
+      spec,
+    };
     this.byId.set(id, template);
     return template;
   }
@@ -139,5 +152,6 @@ export function describe(template: Template, packs: PagerStatus['packs']): Templ
     pages,
     distinctPages,
     residentBytes: Math.min(residentBytes, distinctPages * PAGE),
+    compression: template.compression.status(),
   };
 }

@@ -268,6 +268,7 @@ export class WindowRunner {
         [ATTRIBUTES.cpuMs]: result.cpuMs,
         [ATTRIBUTES.pagesLeft]: result.remaining,
       });
+      this.noteCompression(sandbox, span, result);
       return result;
     } catch (error) {
       span.event('failed', { [ATTRIBUTES.reason]: explain(error) });
@@ -275,6 +276,18 @@ export class WindowRunner {
     } finally {
       child.end();
     }
+  }
+
+  private noteCompression(sandbox: Sandbox, span: WindowSpan, result: RefineResult): void {
+    const template = this.context.templates.baseFor(sandbox);
+    const drift = template?.compression.note(result);
+    if (!template || !drift) return;
+    const { cause, usualRatio, recentRatio } = drift;
+    span.event('template.drift', {
+      ...{ [ATTRIBUTES.template]: template.id, [ATTRIBUTES.reason]: cause },
+      ...{ [ATTRIBUTES.ratio]: recentRatio, [ATTRIBUTES.usualRatio]: usualRatio },
+    });
+    this.context.metrics.drifted(template.id, cause);
   }
 
   private async prefetchAfter(sandbox: Sandbox, window: Window, span: WindowSpan): Promise<number> {

@@ -1,4 +1,4 @@
-import type { Histogram, Counter, Meter, Observable } from '@opentelemetry/api';
+import type { BatchObservableResult, Histogram, Counter, Meter, Observable } from '@opentelemetry/api';
 import { ATTRIBUTES, METRICS, type MetricName } from './names.js';
 
 type Named<K extends MetricName['kind']> = {
@@ -16,6 +16,8 @@ export interface Reading {
   foreign: number;
   /** Pages by encoding. */
   pages: Readonly<Record<string, number>>;
+  /** Of each template: uncompressed over stored bytes of late (null: not known), and pages refined by encoding. */
+  templates: readonly { id: string; ratio: number | null; pages: Readonly<Record<string, number>> }[];
   demandFaults: number;
   prefetched: number;
   wasted: number;
@@ -32,6 +34,8 @@ export interface Reading {
 export interface Metrics {
   /** A window of `durationMs` has ended. */
   windowEnded(reason: string, durationMs: number): void;
+  /** Pages of a template began to compress worse than usual. */
+  drifted(template: string, cause: string): void;
   /** Pages that stayed although the window meant to page them out. */
   pageoutIncomplete(reason: string, pages: number): void;
 }
@@ -45,7 +49,9 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
   const duration: Histogram = meter.createHistogram(METRICS.windowDuration.name, METRICS.windowDuration);
   const incomplete: Counter = meter.createCounter(METRICS.pageoutIncomplete.name, METRICS.pageoutIncomplete);
 
-  const observed = new Map<Exclude<keyof Reading, 'pages'>, Observable>();
+  const drifts: Counter = meter.createCounter(METRICS.templateDrifts.name, METRICS.templateDrifts);
+
+  const observed = new Map<Exclude<keyof Reading, 'pages' | 'templates'>, Observable>();
   const gauge = (key: Named<'gauge'>) => meter.createObservableGauge(METRICS[key].name, METRICS[key]);
   const total = (key: Named<'counter'>) => meter.createObservableCounter(METRICS[key].name, METRICS[key]);
   for (const key of ['sandboxes', 'owned', 'swapped', 'stored', 'pool', 'base', 'foreign'] as const) {
@@ -66,7 +72,16 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     observed.set(key, total(key));
   }
   const pages = gauge('pages');
+  const ratio = gauge('templateRatio');
+  const refined = total('templatePages');
 
+  const observeTemplate = (result: BatchObservableResult, template: Reading['templates'][number]): void => {
+    const of = { [ATTRIBUTES.template]: template.id };
+    if (template.ratio !== null) result.observe(ratio, template.ratio, of);
+    for (const [encoding, count] of Object.entries(template.pages)) {
+      result.observe(refined, count, { ...of, [ATTRIBUTES.encoding]: encoding });
+    }
+  };
   meter.addBatchObservableCallback(
     async (result) => {
       const reading = await read();
@@ -74,14 +89,17 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
       for (const [encoding, count] of Object.entries(reading.pages)) {
         result.observe(pages, count, { [ATTRIBUTES.encoding]: encoding });
       }
+      for (const template of reading.templates) observeTemplate(result, template);
     },
-    [...observed.values(), pages],
+    [...observed.values(), pages, ratio, refined],
   );
   return {
     windowEnded: (reason, durationMs) => {
       windows.add(1, { [ATTRIBUTES.endReason]: reason });
       duration.record(durationMs, { [ATTRIBUTES.endReason]: reason });
     },
+    drifted: (template, cause) =>
+      drifts.add(1, { [ATTRIBUTES.template]: template, [ATTRIBUTES.reason]: cause }),
     pageoutIncomplete: (reason, count) => incomplete.add(count, { [ATTRIBUTES.reason]: reason }),
   };
 }

@@ -20,6 +20,8 @@ export const ATTRIBUTES = {
   bytesIn: 'agentzip.bytes.in',
   bytesOut: 'agentzip.bytes.out',
   ratio: 'agentzip.ratio',
+  /** The quotient over a longer time. */
+  usualRatio: 'agentzip.ratio.usual',
   cpuMs: 'agentzip.cpu.ms',
   endReason: 'agentzip.window.end_reason',
   expectedMs: 'agentzip.window.expected_ms',
@@ -32,7 +34,11 @@ export const ATTRIBUTES = {
 export interface MetricName {
   name: string;
   /** UCUM unit. */
-  unit: 'By' | 'ms' | '{page}' | '{window}' | '{sandbox}' | '{event}' | '{fault}' | '{span}' | '{takeover}';
+  unit:
+    | 'By'
+    | 'ms'
+    | '1'
+    | `{${'page' | 'window' | 'sandbox' | 'event' | 'fault' | 'span' | 'takeover' | 'drift'}}`;
   kind: 'counter' | 'gauge' | 'histogram';
   description: string;
 }
@@ -79,6 +85,24 @@ export const METRICS = {
     unit: '{page}',
     kind: 'gauge',
     description: 'Stored pages by encoding.',
+  },
+  templateRatio: {
+    name: 'agentzip.template.ratio',
+    unit: '1',
+    kind: 'gauge',
+    description: 'Uncompressed over stored bytes of the pages that were refined last, by template.',
+  },
+  templatePages: {
+    name: 'agentzip.template.pages',
+    unit: '{page}',
+    kind: 'counter',
+    description: 'Pages refined, by template and encoding.',
+  },
+  templateDrifts: {
+    name: 'agentzip.template.drifts',
+    unit: '{drift}',
+    kind: 'counter',
+    description: 'Times that pages of a template began to compress much worse than usual, by cause.',
   },
   foreign: {
     name: 'agentzip.pages.foreign',

@@ -60,6 +60,11 @@ export function createHandlers(
         bytesIn: shared.ownerStats[at + OwnerStat.PAGES] * PAGE,
         bytesOut: shared.ownerStats[at + OwnerStat.BYTES_OUT],
         cpuMs: shared.ownerStats[at + OwnerStat.CPU_MS],
+        misfits: shared.ownerStats[at + OwnerStat.MISFITS],
+        deltas: {
+          pages: shared.ownerStats[at + OwnerStat.DELTAS],
+          bytes: shared.ownerStats[at + OwnerStat.DELTA_BYTES],
+        },
         remaining: queue.remaining(id),
         encodings: refinedEncodings(shared.ownerStats, id),
       };

@@ -75,6 +75,10 @@ export interface RefineResult {
   bytesIn: number;
   bytesOut: number;
   cpuMs: number;
+  /** Pages stored without any base although the template has one at their address. */
+  misfits: number;
+  /** Pages stored against a base, and the bytes they take. */
+  deltas: { pages: number; bytes: number };
   /** Claimed pages still staged. */
   remaining: number;
   encodings: EncodingCounts;

@@ -31,7 +31,7 @@ function family(metric: MetricName, samples: [labels: Labels, value: number][]):
 
 /** A status as a scrape. Sandboxes are labelled; what a sandbox can not know is a plain number. */
 export function prometheusText(status: Status): string {
-  const { pager, probes, sandboxes } = status;
+  const { pager, probes, sandboxes, templates } = status;
   const each = (value: (sandbox: Status['sandboxes'][number]) => number): [Labels, number][] =>
     sandboxes.map((sandbox) => [
       { sandbox: sandbox.id, template: sandbox.template ?? '', tenant: sandbox.tenant },
@@ -77,6 +77,21 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.pool, [[{}, pager.poolBytes]]),
     ...family(METRICS.base, [[{}, pager.baseBytes]]),
     ...family(METRICS.pages, encodings),
+    ...family(
+      METRICS.templateRatio,
+      templates.flatMap(({ id, compression }): [Labels, number][] =>
+        compression.recentRatio === null ? [] : [[{ template: id }, compression.recentRatio]],
+      ),
+    ),
+    ...family(
+      METRICS.templatePages,
+      templates.flatMap(({ id, compression }) =>
+        Object.entries(compression.encodings ?? {}).map(([encoding, pages]): [Labels, number] => [
+          { template: id, encoding },
+          pages,
+        ]),
+      ),
+    ),
     ...family(METRICS.foreign, [[{}, pager.foreignSlots]]),
     ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
     ...family(METRICS.freed, [[{}, pager.freedSlots]]),

@@ -52,8 +52,11 @@ export function statusTable(status: Status): string {
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
     ...probes.warnings.map((warning) => `warning: ${warning}`),
     ...templates.map(
-      ({ id, pages, distinctPages, residentBytes }) =>
-        `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident`,
+      ({ id, pages, distinctPages, residentBytes, compression }) =>
+        `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident` +
+        (compression.ratio === null
+          ? ''
+          : `; ${compression.pages} pages stored, ${compression.ratio.toFixed(1)}x`),
     ),
   ];
   return [...lines, '', ...sandboxTable(sandboxes), ''].join('\n');

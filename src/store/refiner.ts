@@ -1,5 +1,5 @@
-import { DUPLICATE, Result, type ResultRing } from './results.js';
-import { Kind, PAIR_HEAD } from '../codec/kinds.js';
+import { DUPLICATE, MISFIT, Result, type ResultRing } from './results.js';
+import { isAlone, Kind, PAIR_HEAD } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
@@ -164,11 +164,24 @@ export class Refiner {
     bases.count = 0;
     if (this.options.delta) this.tryDeltas(task);
     if (best.length === 0 || best.length > FAIR_DELTA) this.tryAlone(task.domain);
-    if (best.length === 0 || !this.restores()) return void this.name(entry, Kind.RAW, PAGE, 0);
+    if (best.length === 0 || !this.restores()) this.name(entry, Kind.RAW, PAGE, 0);
+    else this.nameBest(entry);
+    if (this.sameIn(task) !== 0 && isAlone(ring.words[entry + Result.KIND])) {
+      ring.words[entry + Result.KIND] |= MISFIT;
+    }
+  }
+
+  private nameBest(entry: number): void {
+    const { ring, bases, best } = this;
     memcpy(ring.payload(entry), this.address + AT.best, best.length);
     this.name(entry, best.kind, best.length, best.name, best.base < 0 ? AT.page : bases.at(best.base));
     if (best.second >= 0) this.nameSecond(entry, best.second);
     if (best.kind === Kind.DICTIONARY) ring.words[entry + Result.BASE_HASH_LOW] = this.version;
+  }
+
+  /** The pack's page at the same template address; 0 is none. */
+  private sameIn({ pack, templatePage }: Task): number {
+    return pack !== undefined && templatePage < pack.map.length ? pack.map[templatePage] : 0;
   }
 
   /** Enough pages were seen to make a dictionary; see Training. */
@@ -186,8 +199,7 @@ export class Refiner {
     const dictionary = options.dictionary ? openDictionary(this.tables, domain) : 0;
     if (dictionary === 0 || !this.tryDictionary(dictionary)) this.tryPrefix(Kind.ZSTD, 0, 0, 0, -1);
     // What nothing made smaller may have much in common with others like it.
-    const isAlone = best.length === 0 || best.kind === Kind.ZSTD || best.kind === Kind.DICTIONARY;
-    if (!options.dictionary || !isAlone) return;
+    if (!options.dictionary || (best.length > 0 && !isAlone(best.kind))) return;
     this.training.learn(domain, address + AT.page, dictionary, best.length === 0 ? PAGE : best.length);
   }
 
@@ -208,7 +220,7 @@ export class Refiner {
   private tryDeltas(task: Task): void {
     const { bases, best, options } = this;
     const { pack } = task;
-    const same = pack !== undefined && task.templatePage < pack.map.length ? pack.map[task.templatePage] : 0;
+    const same = this.sameIn(task);
     if (pack !== undefined) bases.addTemplate(pack, same, options.candidates);
     if (options.siblings) bases.addSiblings(task.domain, options.candidates);
     if (bases.count === 0) return;

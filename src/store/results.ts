@@ -6,7 +6,7 @@ export const Result = {
   /** The slot's write sequence and object when the worker read its page. */
   SEQUENCE: 1,
   STAGED: 2,
-  /** A Kind, or DUPLICATE. */
+  /** A Kind, or DUPLICATE; with MISFIT if need be. */
   KIND: 3,
   LENGTH: 4,
   /** Object, template reference or dictionary; for DUPLICATE the object that already holds the page. */
@@ -23,6 +23,8 @@ export const Result = {
   SECOND_HASH_HIGH: 15,
 } as const;
 export const DUPLICATE = 100;
+/** Bit of a result's kind: it has no base although the template has one at the page's address. */
+export const MISFIT = 256;
 
 const HEADER_BYTES = 64;
 const ENTRY_BYTES = HEADER_BYTES + PAGE;

@@ -1,4 +1,4 @@
-import { Kind, namesDictionary, namesObject } from '../codec/kinds.js';
+import { Kind, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
@@ -9,7 +9,7 @@ import { Dictionaries } from './dictionaries.js';
 import { FETCHED, LOST, MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
 import { Objects, type ObjectFields } from './objects.js';
 import type { PackSet } from './packs.js';
-import { DUPLICATE, Result, type ResultRing } from './results.js';
+import { DUPLICATE, MISFIT, Result, type ResultRing } from './results.js';
 import type { Tables } from './tables.js';
 import { Counter, OWNER_STATS, OwnerStat, type Volatile } from './volatile.js';
 
@@ -249,7 +249,7 @@ export class Store {
     const { tables, fields } = this;
     const { words } = ring;
     const domain = tables.ownerDomains[owner];
-    const kind = words[entry + Result.KIND];
+    const kind = words[entry + Result.KIND] & ~MISFIT;
     const base = words[entry + Result.BASE];
     if ((kind === DUPLICATE || namesObject(kind)) && !this.stillHolds(ring, entry, Result.BASE, domain))
       return false;
@@ -258,14 +258,14 @@ export class Store {
     if (namesDictionary(kind) && !this.dictionaries.holds(base, domain, version)) return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
-      this.count(owner, kind, 0);
+      this.count(ring, entry, 0);
       return true;
     }
     if (kind === Kind.RAW) {
       // It is in the arena as it is already: a full store has no room for it twice.
       this.objects.keepRaw(staged, domain);
       this.offer(ring, entry, domain, staged);
-      this.count(owner, kind, PAGE);
+      this.count(ring, entry, PAGE);
       return true;
     }
     fields.kind = kind;
@@ -280,7 +280,7 @@ export class Store {
     if (object === 0) return false;
     this.swapIn(slot, object);
     if (this.objects.isBase(object)) this.offer(ring, entry, domain, object);
-    this.count(owner, kind, fields.length);
+    this.count(ring, entry, fields.length);
     return true;
   }
 
@@ -310,12 +310,17 @@ export class Store {
     );
   }
 
-  private count(owner: number, kind: number, length: number): void {
-    const at = owner * OWNER_STATS;
+  private count({ words }: ResultRing, entry: number, length: number): void {
+    const kind = words[entry + Result.KIND] & ~MISFIT;
+    const at = words[entry + Result.OWNER] * OWNER_STATS;
     const { ownerStats } = this.shared;
     ownerStats[at + OwnerStat.PAGES]++;
     ownerStats[at + OwnerStat.BYTES_OUT] += length;
     ownerStats[at + OwnerStat.KINDS + (kind === DUPLICATE ? 0 : kind)]++;
+    if ((words[entry + Result.KIND] & MISFIT) !== 0) ownerStats[at + OwnerStat.MISFITS]++;
+    if (!namesObject(kind) && !namesTemplate(kind)) return;
+    ownerStats[at + OwnerStat.DELTAS]++;
+    ownerStats[at + OwnerStat.DELTA_BYTES] += length;
   }
 
   /** Same page, other encoding: the slot's sequence and owner stay. */

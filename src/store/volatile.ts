@@ -40,7 +40,17 @@ export const Counter = {
 const COUNTERS = 16;
 
 /** Per owner since its window opened. KINDS is the first of one counter for each Kind; duplicates count as kind 0. */
-export const OwnerStat = { PAGES: 0, BYTES_OUT: 1, CPU_MS: 2, KINDS: 3 } as const;
+export const OwnerStat = {
+  PAGES: 0,
+  BYTES_OUT: 1,
+  CPU_MS: 2,
+  /** Pages without a base although the template has one at their address. */
+  MISFITS: 3,
+  /** Pages against a base, and their bytes. */
+  DELTAS: 4,
+  DELTA_BYTES: 5,
+  KINDS: 6,
+} as const;
 export const OWNER_STATS = 32;
 
 const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;

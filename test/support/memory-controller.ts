@@ -1,3 +1,4 @@
+import { Compression } from '../../src/controller/compression.js';
 import type {
   ControllerApi,
   HostEvent,
@@ -129,6 +130,7 @@ export class MemoryController implements ControllerApi {
     return {
       ...{ id, tenant: tenant ?? null, public: open ?? false },
       ...{ pages: 100, distinctPages: 60, residentBytes: 4096 },
+      compression: new Compression().status(),
     };
   }
 }

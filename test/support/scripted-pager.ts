@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { PagerClient } from '../../src/pager/client.js';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
-import type { Op, PagerInfo, PagerStatus, Requests } from '../../src/pager/protocol.js';
+import type { Op, PagerInfo, PagerStatus, RefineResult, Requests } from '../../src/pager/protocol.js';
 
 const NO_ENCODINGS = {
   ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0 },
@@ -12,6 +12,12 @@ const NO_ENCODINGS = {
 const NO_MEMORY = {
   ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
   ...{ indexHeldBytes: 0, indexUsedBytes: 0 },
+};
+
+/** A window in which nothing was refined. */
+export const NO_REFINING: RefineResult = {
+  ...{ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0 },
+  ...{ misfits: 0, deltas: { pages: 0, bytes: 0 }, encodings: NO_ENCODINGS },
 };
 
 type Script = { [O in Op]?: (request: Requests[O]['request'], tail: Uint8Array) => Requests[O]['reply'] };
@@ -59,7 +65,7 @@ const ANSWERS: Script = {
   sequence: () => ({ sequence: 1 }),
   loadPack: () => ({ pack: 1, pages: 0, distinctPages: 0 }),
   claim: () => ({ accepted: 0, stale: 0 }),
-  closeWindow: () => ({ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0, encodings: NO_ENCODINGS }),
+  closeWindow: () => NO_REFINING,
   status: () => NO_STATUS,
 };
 

@@ -79,6 +79,10 @@ export const ERRORS = {
     'the store in {what} can not be used: {reason}',
     'it was written by another version: drain with that version first',
   ],
+  AZ_PACK_WRITE: [
+    'template pack {path} can not be written: {reason}',
+    'make room there, or give paths.stateDir another place in the policy',
+  ],
   AZ_PACK_INVALID: ['template pack {path} can not be used: {reason}', 'capture the template again'],
 
   // Requests of a host

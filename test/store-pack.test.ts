@@ -1,4 +1,14 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Kind } from '../src/codec/kinds.js';
@@ -147,4 +157,33 @@ test('a pack appears whole or not at all', async () => {
   await expect(writePack(path, REGIONS, broken(), META)).rejects.toThrow('the template exited');
   expect(() => statSync(path)).toThrow(/ENOENT/);
   expect(statSync(folder).isDirectory()).toBe(true);
+});
+
+test('a disk that is full, or read only, is told with its path, and nothing is left on it', async () => {
+  const random = testRandom('store-pack');
+  const mount = `${folder}/small`;
+  mkdirSync(mount);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=128k', 'agentzip-test', mount]);
+  const target = `${mount}/t.pack`;
+  const pages: PackPage[] = Array.from({ length: 100 }, (_, templatePage) => ({
+    templatePage,
+    bytes: random.bytes(PAGE),
+  }));
+  const regions = [{ key: 'heap', start: 0x1000, pages: 100 }];
+  const refused = { code: 'AZ_PACK_WRITE', message: expect.stringContaining(target) };
+  try {
+    await expect(writePack(target, regions, pages, META)).rejects.toMatchObject({
+      ...refused,
+      message: expect.stringContaining('no space left on device'),
+    });
+    expect(readdirSync(mount)).toEqual([]);
+    // The room for the columns is what lacks: pages fit to the last byte.
+    await expect(writePack(target, regions, pages.slice(0, 31), META)).rejects.toMatchObject(refused);
+    expect(readdirSync(mount)).toEqual([]);
+    expect(await writePack(target, regions.slice(0, 1), pages.slice(0, 5), META)).toMatchObject({ pages: 5 });
+    execFileSync('mount', ['-o', 'remount,ro', mount]);
+    await expect(writePack(target, regions, pages, META)).rejects.toMatchObject(refused);
+  } finally {
+    execFileSync('umount', [mount]);
+  }
 });

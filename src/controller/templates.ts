@@ -4,7 +4,7 @@ import { PAGE } from '../native/libc.js';
 import { identify } from '../memory/process.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import { readPackRegions, writePack } from '../store/pack.js';
+import { readPackRegions, whileWriting, writePack } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
 import type { TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
@@ -107,7 +107,7 @@ export class Templates {
   }
 
   private async captureProcess(id: string, pid: number, spec: TemplateSpec): Promise<string> {
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    whileWriting(this.folder, () => mkdirSync(this.folder, { recursive: true, mode: 0o700 }));
     const process = identify(pid);
     const captured = process && capture(process);
     if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });

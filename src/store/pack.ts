@@ -77,7 +77,7 @@ class PackBuilder {
       this.byHash.insert(page);
       kernels.sketch(0, PAGE);
       this.sketches.insert(words, PAGE / 4, 0, page, this.distinct);
-      writeSync(this.fd, this.workspace.bytes, 0, PAGE, page * PAGE);
+      writeWhole(this.fd, this.workspace.bytes.subarray(0, PAGE), page * PAGE);
     }
     this.map[templatePage] = page;
   }
@@ -103,7 +103,8 @@ class PackBuilder {
 
 /**
  * Writes a template pack (mode 0600), atomically: the file appears whole or not at all. Pages may come in any order;
- * those that are missing or same-filled have no base. Returns addressed and distinct pages.
+ * those that are missing or same-filled have no base. Returns addressed and distinct pages. AZ_PACK_WRITE when the disk
+ * does not take it.
  */
 export async function writePack(
   path: string,
@@ -113,7 +114,7 @@ export async function writePack(
 ): Promise<{ pages: number; distinctPages: number }> {
   const total = regions.reduce((sum, region) => sum + region.pages, 0);
   const temporary = `${path}.${process.pid}.tmp`;
-  const fd = openSync(temporary, 'wx+', 0o600);
+  const fd = whileWriting(path, () => openSync(temporary, 'wx+', 0o600));
   try {
     const builder = new PackBuilder(fd, total);
     for await (const page of pages) builder.add(page);
@@ -122,10 +123,10 @@ export async function writePack(
     let at = PAGE * (1 + builder.distinct);
     for (const [name, bytes] of [...builder.columns(), ['json', json] as [PackSection, Uint8Array]]) {
       sections[name] = [at, bytes.length];
-      writeSync(fd, bytes, 0, bytes.length, at);
+      writeWhole(fd, bytes, at);
       at = Math.ceil((at + bytes.length) / PAGE) * PAGE;
     }
-    writeSync(fd, encodeHeader(sections), 0, PAGE, 0);
+    writeWhole(fd, encodeHeader(sections), 0);
     fsyncSync(fd);
     // Only pages that become a base shall cost memory.
     dropCache(fd);
@@ -136,9 +137,32 @@ export async function writePack(
     };
   } catch (error) {
     rmSync(temporary, { force: true });
-    throw error;
+    throw asWriteError(path, error);
   } finally {
     closeSync(fd);
+  }
+}
+
+/** A disk that is nearly full takes a part without an error. */
+function writeWhole(fd: number, bytes: Uint8Array, at: number): void {
+  for (let done = 0; done < bytes.length;) {
+    done += writeSync(fd, bytes, done, bytes.length - done, at + done);
+  }
+}
+
+/** What the file system said, as AZ_PACK_WRITE; anything else is what it was. */
+function asWriteError(path: string, error: unknown): unknown {
+  const { syscall, message } = error as NodeJS.ErrnoException;
+  if (!(error instanceof Error) || syscall === undefined) return error;
+  return new AgentZipError('AZ_PACK_WRITE', { path, reason: message }, { cause: error });
+}
+
+/** Does something for a pack at `path` that the file system may refuse. AZ_PACK_WRITE. */
+export function whileWriting<T>(path: string, write: () => T): T {
+  try {
+    return write();
+  } catch (error) {
+    throw asWriteError(path, error);
   }
 }
 

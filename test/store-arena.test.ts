@@ -9,6 +9,7 @@ import { testRandom } from './support/seed.js';
 const SEGMENTS = 1024;
 const BYTES = SEGMENTS * 65536;
 let fd = -1;
+let address = 0;
 afterEach(() => {
   if (fd >= 0) closeSync(fd);
   fd = -1;
@@ -17,7 +18,8 @@ afterEach(() => {
 function makeArena(): Arena {
   fd = memfdCreate('agentzip-test-arena');
   ftruncate(fd, BYTES);
-  return new Arena(fd, 0, BYTES);
+  address = mmap(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+  return new Arena(fd, 0, address, BYTES);
 }
 
 test('blocks never overlap and all come back', () => {
@@ -51,7 +53,7 @@ test('blocks never overlap and all come back', () => {
 
 test('what is freed goes back to the kernel', () => {
   const arena = makeArena();
-  const bytes = new Uint8Array(view(mmap(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd), BYTES));
+  const bytes = new Uint8Array(view(address, BYTES));
   const units: number[] = [];
   for (let unit; (unit = arena.allocate(4096)) >= 0;) units.push(unit);
   expect(units.length).toBe(BYTES / 4096);
@@ -68,13 +70,30 @@ test('what is freed goes back to the kernel', () => {
 
 test('a few raw pages do not keep whole segments in memory', () => {
   const arena = makeArena();
-  const bytes = new Uint8Array(view(mmap(BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd), BYTES));
+  const bytes = new Uint8Array(view(address, BYTES));
   const units = Array.from({ length: 64 * 16 }, () => arena.allocate(4096));
   for (const unit of units) bytes.fill(1, unit * 16, unit * 16 + 4096);
   units.forEach((unit, i) => i % 16 !== 5 && arena.free(unit, 4096));
   for (let round = 0; round < 64; round++) arena.trim(2, 64);
   expect(memoryBytes(fd)).toBe(64 * 4096);
   units.forEach((unit, i) => i % 16 === 5 && expect(bytes[unit * 16 + 100]).toBe(1));
+});
+
+test('nothing of a block that was freed is left in memory', () => {
+  const random = testRandom('store-arena');
+  const arena = makeArena();
+  const bytes = new Uint8Array(view(address, BYTES));
+  const blocks = Array.from({ length: 2000 }, () => {
+    const length = 1 + random.below(4096);
+    const unit = arena.allocate(length);
+    bytes.fill(1, unit * 16, unit * 16 + length);
+    return { unit, length };
+  });
+  blocks.forEach(({ unit, length }, i) => i % 2 === 0 && arena.free(unit, length));
+  blocks.forEach(({ unit, length }, i) => {
+    const block = bytes.subarray(unit * 16, unit * 16 + length);
+    expect(block.every((byte) => byte === i % 2)).toBe(true);
+  });
 });
 
 test('a full arena says so, and has room again after a free', () => {

@@ -29,6 +29,11 @@ export const memcpy: (to: number, from: number, length: number) => number = libc
   'intptr_t memcpy(intptr_t to, intptr_t from, size_t length)',
 );
 
+/** Fills `length` bytes at an address with `byte`. */
+export const memset: (to: number, byte: number, length: number) => number = libc.func(
+  'intptr_t memset(intptr_t to, int byte, size_t length)',
+);
+
 /** Maps `length` bytes and returns their address. `fd` -1 with MAP_ANONYMOUS. */
 export function mmap(length: number, prot: number, flags: number, fd: number, offset = 0): number {
   return check(mmap_(0, length, prot, flags, fd, offset), 'mmap', `fd ${fd}, ${length} bytes`);

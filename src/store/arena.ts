@@ -1,5 +1,5 @@
 import { punchHole } from '../native/files.js';
-import { reserveWords } from '../native/memory.js';
+import { memset, reserveWords } from '../native/memory.js';
 import { SEGMENT } from './layout.js';
 
 /** Blocks of one segment are equal; the steps keep what rounding up wastes near 5 %. */
@@ -66,10 +66,11 @@ export class Arena {
   /** 1 when the free pages of a segment of whole pages are holes. */
   private readonly sparse: Uint8Array;
 
-  /** `fd` and `fileOffset`: where to punch; `bytes`: size of the arena. */
+  /** `fd` and `fileOffset`: where to punch; `address`: where it is mapped; `bytes`: size of the arena. */
   constructor(
     private readonly fd: number,
     private readonly fileOffset: number,
+    private readonly address: number,
     bytes: number,
   ) {
     this.segments = Math.floor(bytes / SEGMENT);
@@ -103,7 +104,9 @@ export class Arena {
     return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
   }
 
+  /** What the block held is wiped: its next owner may be another tenant's. */
   free(unit: number, length: number): void {
+    memset(this.address + unit * UNIT, 0, length);
     const sizeClass = classOf[length];
     const segment = Math.floor(unit / SEGMENT_UNITS);
     const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];

@@ -55,7 +55,8 @@ export class Store {
     private readonly workspace: Workspace,
     private readonly options: StoreOptions,
   ) {
-    this.arena = new Arena(options.fd, tables.arenaFileOffset, tables.mapping.geometry.arenaBytes);
+    const { arenaFileOffset, arenaAddress, mapping } = tables;
+    this.arena = new Arena(options.fd, arenaFileOffset, arenaAddress, mapping.geometry.arenaBytes);
     this.dictionaries = new Dictionaries(tables, options.fd);
     this.objects = new Objects(tables, this.arena, this.dictionaries, shared);
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);

@@ -4,7 +4,7 @@ import type { RefineResult } from '../src/pager/protocol.js';
 
 const PAGE = 4096;
 const NONE = {
-  ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0 },
+  ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0, clustered: 0 },
   ...{ zstd: 0, raw: 0, staged: 0 },
 };
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Kind } from '../src/codec/kinds.js';
+import { Super } from '../src/store/layout.js';
 import { writePack } from '../src/store/pack.js';
 import { Random, testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
@@ -64,7 +65,14 @@ async function makePack(random: Random, families: Uint8Array[]): Promise<number>
 
 const MET = [
   ...[Kind.SAME, Kind.STAGED, Kind.RAW, Kind.ZSTD, Kind.DELTA, Kind.PAIR, Kind.SPARSE, Kind.TEMPLATE],
-  ...[Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_PAIR, Kind.TEMPLATE_SPARSE, Kind.DICTIONARY],
+  ...[
+    Kind.TEMPLATE_DELTA,
+    Kind.TEMPLATE_RUN,
+    Kind.TEMPLATE_PAIR,
+    Kind.TEMPLATE_SPARSE,
+    Kind.DICTIONARY,
+    Kind.MEMBER,
+  ],
 ];
 
 test('the store agrees with a shadow copy through writes, discards, refinement and kills', async () => {
@@ -119,7 +127,11 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       if (random.below(10) === 0) bench.store.forget(owners[random.below(owners.length)], false);
       if (random.below(4) === 0)
         bench.addDictionary(1 + random.below(2), Buffer.concat(families.slice(0, 3)));
-    } else if (dice < 89) {
+    } else if (dice < 88) {
+      const before = bench.tables.superblock[Super.SEQUENCE] - random.below(200);
+      bench.propose(owners[random.below(owners.length)], before);
+      if (random.below(2) === 0) bench.commitAll();
+    } else if (dice < 90) {
       bench.store.objects.compact(200);
       bench.store.arena.trim(1 + random.below(4), 8);
     } else if (dice < 99) {

@@ -38,6 +38,7 @@ interface ReplayFlags extends BenchOptions {
   siblings: boolean;
   duplicates: boolean;
   dictionary: boolean;
+  clusters: boolean;
 }
 
 const replay: BenchMode<ReplayFlags> = {
@@ -56,14 +57,18 @@ const replay: BenchMode<ReplayFlags> = {
     new Option('--no-delta', 'no deltas'),
     new Option('--no-siblings', 'no deltas against pages of other sandboxes'),
     new Option('--no-duplicates', 'no sharing of equal pages'),
+    new Option('--no-clusters', 'no pages compressed together'),
     new Option('--no-dictionary', 'no dictionary for pages without a base'),
   ],
-  async run(value, { level, cutoff, candidates, delta, siblings, duplicates, dictionary, ...flags }) {
+  async run(
+    value,
+    { level, cutoff, candidates, delta, siblings, duplicates, dictionary, clusters, ...flags },
+  ) {
     const { runReplay } = await import('../bench/replay/replay.js');
     const given = Object.entries({ level, cutoff, candidates }).filter(
       ([, setting]) => setting !== undefined,
     );
-    const encoding = { ...Object.fromEntries(given), delta, siblings, duplicates, dictionary };
+    const encoding = { ...Object.fromEntries(given), delta, siblings, duplicates, dictionary, clusters };
     await runReplay({ ...flags, folder: String(value), encoding });
   },
 };

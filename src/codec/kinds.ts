@@ -27,6 +27,10 @@ export const Kind = {
   TEMPLATE_SPARSE: 12,
   /** zstd with a dictionary of the domain; the base is its number. */
   DICTIONARY: 13,
+  /** A page of a cluster: the base is the cluster, the length the page's number in it. */
+  MEMBER: 14,
+  /** Pages compressed as one, with the dictionary that the base names, if any. No slot names it: its members do. */
+  CLUSTER: 15,
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
@@ -35,12 +39,14 @@ export const PAIR_HEAD = 4;
 
 const kinds = (...members: Kind[]): Uint8Array =>
   Uint8Array.from({ length: 256 }, (_, kind) => (members.includes(kind as Kind) ? 1 : 0));
-const BLOCKLESS = kinds(Kind.FREE, Kind.SAME, Kind.TEMPLATE);
-const ON_OBJECT = kinds(Kind.DELTA, Kind.PAIR, Kind.TEMPLATE_PAIR, Kind.SPARSE);
+const BLOCKLESS = kinds(Kind.FREE, Kind.SAME, Kind.TEMPLATE, Kind.MEMBER);
+const ON_OBJECT = kinds(Kind.DELTA, Kind.PAIR, Kind.TEMPLATE_PAIR, Kind.SPARSE, Kind.MEMBER);
 const ON_TEMPLATE = kinds(Kind.TEMPLATE, Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_SPARSE);
+const JOINING = kinds(Kind.ZSTD, Kind.DICTIONARY, Kind.MEMBER);
 const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
 // Staged pages will be gone soon; what is equal to a template's page is found in the template.
-const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE);
+const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE, Kind.CLUSTER);
+const WITH_DICTIONARY = kinds(Kind.DICTIONARY, Kind.CLUSTER);
 
 /** Has it bytes in the arena? */
 export const hasBlock = (kind: number): boolean => BLOCKLESS[kind] === 0;
@@ -50,7 +56,9 @@ export const namesObject = (kind: number): boolean => ON_OBJECT[kind] === 1;
 export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
 /** Has it no base, though it may have a dictionary? */
 export const isAlone = (kind: number): boolean => ALONE[kind] === 1;
-/** Is its base a dictionary? */
-export const namesDictionary = (kind: number): boolean => kind === Kind.DICTIONARY;
+/** May its page become one of a cluster? */
+export const mayJoin = (kind: number): boolean => JOINING[kind] === 1;
+/** Is its base a dictionary? That of a cluster may be 0, none. */
+export const namesDictionary = (kind: number): boolean => WITH_DICTIONARY[kind] === 1;
 /** May other objects be deltas against it, if its own bases do not lie too deep? */
 export const canBeBase = (kind: number): boolean => NO_BASE[kind] === 0;

@@ -13,6 +13,7 @@ const noCounts = (): EncodingCounts => ({
   delta: 0,
   sparse: 0,
   dictionary: 0,
+  clustered: 0,
   zstd: 0,
   raw: 0,
   staged: 0,
@@ -31,6 +32,7 @@ const FIELD: Partial<Record<number, keyof EncodingCounts>> = {
   [Kind.SPARSE]: 'sparse',
   [Kind.TEMPLATE_SPARSE]: 'sparse',
   [Kind.DICTIONARY]: 'dictionary',
+  [Kind.MEMBER]: 'clustered',
   [Kind.TEMPLATE]: 'template',
 };
 
@@ -72,7 +74,9 @@ export function countStore(tables: Tables): StoreUse {
     seen[object] = 1;
     if (field === undefined) continue;
     encodings[field]++;
-    if (field !== 'duplicate' && kind !== Kind.SAME) encodingBytes[field] += blockBytes(objectLength[object]);
+    if (field === 'duplicate') continue;
+    if (hasBlock(kind)) encodingBytes[field] += blockBytes(objectLength[object]);
+    else if (kind === Kind.MEMBER) encodingBytes[field] += share(objectBase[object]);
   }
   const owners = [...tables.owners.entries()].map(([owner, id]) => ({
     owner,

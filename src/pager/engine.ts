@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { AgentZipError } from '../errors.js';
 import { eventfd } from '../native/files.js';
 import { PAGE } from '../native/libc.js';
-import { SEGMENT } from '../store/layout.js';
+import { SEGMENT, Super } from '../store/layout.js';
 import { mapPack, unmapPack, type PackMapping } from '../store/packs.js';
 import { createMemoryFile } from '../store/memory-file.js';
 import { formatStore, openStore, Tables, type StoreMapping } from '../store/tables.js';
@@ -71,8 +71,12 @@ export class Engine {
     this.parked = new Promise((resolve) => (park = resolve));
     this.started = new Promise((resolve) => (start = resolve));
     this.ended = this.follow(park, start);
-    this.queue = new RefineQueue(this.shared.windowOpen, (trained) => {
-      void this.request({ op: 'addDictionary', trained });
+    const { superblock } = this.tables;
+    this.queue = new RefineQueue({
+      windowOpen: this.shared.windowOpen,
+      sequence: () => Atomics.load(superblock, Super.SEQUENCE),
+      clusters: options.encoding.clusters,
+      trained: (trained) => void this.request({ op: 'addDictionary', trained }),
     });
   }
 

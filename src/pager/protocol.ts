@@ -63,6 +63,8 @@ export interface EncodingCounts {
   sparse: number;
   /** With a dictionary. */
   dictionary: number;
+  /** Together with others. */
+  clustered: number;
   zstd: number;
   raw: number;
   /** Not refined yet. */

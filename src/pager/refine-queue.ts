@@ -13,10 +13,26 @@ interface OwnerQueue {
   slots: number[];
   templatePages: number[];
   next: number;
+  /** The store's sequence when its last window opened, and its last but one; null before there was one. */
+  opened: number | null;
+  rested: number | null;
+  /** Where to go on putting pages that rest together; -1: done in this window, or being done. */
+  clusterFrom: number;
   /** Batches of this owner at workers. */
   working: number;
   /** Waits for `working` to reach 0. */
   idle: (() => void)[];
+}
+
+export interface RefineQueueOptions {
+  /** See Volatile. */
+  windowOpen: Int32Array;
+  /** The store's sequence now. */
+  sequence(): number;
+  /** Put pages together when nothing else is to be done. */
+  clusters: boolean;
+  /** Is called with every dictionary that a worker has made. */
+  trained(trained: Trained): void;
 }
 
 /** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
@@ -33,11 +49,7 @@ export class RefineQueue {
   /** Those that make a dictionary. */
   private readonly training = new Set<Worker>();
 
-  /** `trained` is called with every dictionary that a worker has made. */
-  constructor(
-    private readonly windowOpen: Int32Array,
-    private readonly trained: (trained: Trained) => void,
-  ) {}
+  constructor(private readonly options: RefineQueueOptions) {}
 
   join(worker: Worker): void {
     this.workers.add(worker);
@@ -72,14 +84,19 @@ export class RefineQueue {
   }
 
   open(owner: number): void {
-    this.queue(owner).open = true;
-    Atomics.store(this.windowOpen, owner, 1);
+    const queue = this.queue(owner);
+    queue.open = true;
+    // What was not written since the last window opened has outlived a tool phase.
+    queue.rested = queue.opened;
+    queue.opened = this.options.sequence();
+    queue.clusterFrom = this.options.clusters && queue.rested !== null ? 0 : -1;
+    Atomics.store(this.options.windowOpen, owner, 1);
     this.dispatch();
   }
 
   /** Resolves when no worker touches the owner's pages any more. */
   close(owner: number): Promise<void> {
-    Atomics.store(this.windowOpen, owner, 0);
+    Atomics.store(this.options.windowOpen, owner, 0);
     const queue = this.queue(owner);
     queue.open = false;
     if (queue.working === 0) return Promise.resolve();
@@ -118,28 +135,42 @@ export class RefineQueue {
     if ('released' in reply) return void this.releases.get(reply.released)?.();
     if ('trained' in reply) {
       this.training.delete(worker);
-      if (reply.trained !== null) this.trained(reply.trained);
+      if (reply.trained !== null) this.options.trained(reply.trained);
+      return this.dispatch();
+    }
+    this.busy.delete(worker);
+    const queue = this.owners.get(reply.owner);
+    if ('clusteredTo' in reply) {
+      if (queue !== undefined && queue.open) queue.clusterFrom = reply.clusteredTo;
+      this.finish(queue);
       return this.dispatch();
     }
     if (reply.trains) this.training.add(worker);
-    this.busy.delete(worker);
-    const queue = this.owners.get(reply.owner);
     if (queue !== undefined) {
-      // What the window's end left undone waits for the next one.
-      const { slots, templatePages } = this.handedOut.get(worker)!;
-      queue.slots.push(...slots.subarray(reply.processed));
-      queue.templatePages.push(...templatePages.subarray(reply.processed));
-      if (--queue.working === 0) for (const resolve of queue.idle.splice(0)) resolve();
+      // What the window's end left undone waits for the next one. A worker that died while it put pages together had none.
+      const batch = this.handedOut.get(worker);
+      queue.slots.push(...(batch?.slots.subarray(reply.processed) ?? []));
+      queue.templatePages.push(...(batch?.templatePages.subarray(reply.processed) ?? []));
+      this.handedOut.delete(worker);
+      this.finish(queue);
       if (queue.next === queue.slots.length) queue.slots.length = queue.templatePages.length = queue.next = 0;
     }
     this.dispatch();
+  }
+
+  private finish(queue: OwnerQueue | undefined): void {
+    if (queue === undefined || --queue.working > 0) return;
+    for (const resolve of queue.idle.splice(0)) resolve();
   }
 
   private dispatch(): void {
     for (const worker of this.workers) {
       if (this.busy.has(worker) || this.training.has(worker)) continue;
       const owner = this.nextOwner();
-      if (owner === undefined) return;
+      if (owner === undefined) {
+        if (!this.cluster(worker)) return;
+        continue;
+      }
       const queue = this.queue(owner);
       const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
       const batch = {
@@ -158,6 +189,22 @@ export class RefineQueue {
       } satisfies RefineRequest);
       queue.next = end;
     }
+  }
+
+  /** Nothing waits to be refined: a worker puts pages together, a piece at a time. False: there is nothing to do. */
+  private cluster(worker: Worker): boolean {
+    for (const owner of this.turns) {
+      const queue = this.queue(owner);
+      if (!queue.open || queue.clusterFrom < 0 || queue.rested === null) continue;
+      const { domain, rested: before, clusterFrom: from } = queue;
+      queue.clusterFrom = -1;
+      queue.working++;
+      this.busy.set(worker, owner);
+      const request: RefineRequest = { op: 'cluster', task: { owner, domain, before }, from };
+      worker.postMessage(request);
+      return true;
+    }
+    return false;
   }
 
   private nextOwner(): number | undefined {
@@ -181,6 +228,7 @@ export class RefineQueue {
         slots: [],
         templatePages: [],
         next: 0,
+        ...{ opened: null, rested: null, clusterFrom: -1 },
         working: 0,
         idle: [],
       };

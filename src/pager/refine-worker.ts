@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { nameThread, threadCpuMs } from '../native/process.js';
+import { Clusterer } from '../store/clusterer.js';
 import { PackSet } from '../store/packs.js';
 import { Refiner } from '../store/refiner.js';
 import { Tables } from '../store/tables.js';
@@ -14,6 +15,8 @@ import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js
  * Results handed over at a time: waking the data loop costs more than a page.
  */
 const RESULTS_A_RING = 16;
+/** Pages put together before it is asked whether others wait to be refined: some 7 ms. */
+const CLUSTERED_PAGES = 128;
 
 const input = workerData as RefineWorkerInput;
 const port = parentPort!;
@@ -24,6 +27,7 @@ for (const mapping of input.packs) packs.add(mapping);
 const attention = new Attention(input.attention, input.wakeFd);
 const ring = shared.rings[input.worker];
 const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring, input.encoding);
+const clusterer = new Clusterer(tables, packs, ring, input.encoding.level);
 
 function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains: boolean } {
   const { owner, domain, slots, templatePages } = batch;
@@ -45,6 +49,16 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   return { owner, processed, trains: refiner.trains };
 }
 
+function cluster({ task, from }: RefineRequest & { op: 'cluster' }): RefineReply {
+  const { owner } = task;
+  const before = threadCpuMs();
+  const isOpen = (): boolean => Atomics.load(shared.windowOpen, owner) === 1;
+  const clusteredTo = clusterer.pass(task, from, CLUSTERED_PAGES, isOpen);
+  attention.ring();
+  shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
+  return { owner, clusteredTo };
+}
+
 const urgency = new Urgency();
 urgency.update(0);
 nameThread(`refine-${input.worker}`);
@@ -53,7 +67,8 @@ port.on('message', (request: RefineRequest) => {
   else if (request.op === 'removePack') {
     packs.remove(request.pack);
     port.postMessage({ released: request.pack } satisfies RefineReply);
-  } else {
+  } else if (request.op === 'cluster') port.postMessage(cluster(request));
+  else {
     const reply = refine(request);
     port.postMessage(reply);
     if (reply.trains) port.postMessage({ trained: refiner.train() } satisfies RefineReply);

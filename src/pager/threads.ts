@@ -1,3 +1,4 @@
+import type { ClusterTask } from '../store/clusterer.js';
 import type { PackMapping } from '../store/packs.js';
 import type { EncodingOptions } from '../store/refiner.js';
 import type { StoreMapping } from '../store/tables.js';
@@ -77,6 +78,7 @@ export interface RefineWorkerInput {
 export type RefineRequest =
   | { op: 'addPack'; mapping: PackMapping }
   | { op: 'removePack'; pack: number }
+  | { op: 'cluster'; task: ClusterTask; from: number }
   | {
       op: 'refine';
       owner: number;
@@ -87,8 +89,11 @@ export type RefineRequest =
     };
 
 /**
- * How many of a batch were looked at before it was done or its window closed; that a pack is let go; or what came of making a
- * dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
+ * How many of a batch were looked at before it was done or its window closed; that a pack is let go; the slot at which to go on
+ * putting pages together (-1: all were looked at); or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
  */
 export type RefineReply =
-  { owner: number; processed: number; trains: boolean } | { trained: Trained | null } | { released: number };
+  | { owner: number; processed: number; trains: boolean }
+  | { trained: Trained | null }
+  | { owner: number; clusteredTo: number }
+  | { released: number };

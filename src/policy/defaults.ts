@@ -20,6 +20,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     siblings: true,
     duplicates: true,
     dictionary: true,
+    clusters: true,
     candidates: 3,
   },
   pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },

@@ -18,6 +18,7 @@ export interface Policy {
     siblings: boolean;
     duplicates: boolean;
     dictionary: boolean;
+    clusters: boolean;
     candidates: number;
   };
   pageout: { vectorKiB: number; retries: number; minWindowMs: number; hotPhases: number };

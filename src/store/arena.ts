@@ -2,7 +2,14 @@ import { punchHole } from '../native/files.js';
 import { memset, reserveWords } from '../native/memory.js';
 import { SEGMENT } from './layout.js';
 
-/** Blocks of one segment are equal; the steps keep what rounding up wastes near 5 %. */
+/** The largest block: a cluster's. */
+export const MAX_BLOCK = SEGMENT / 4;
+
+const UNIT = 16;
+/**
+ * Blocks of one segment are equal; the steps keep what rounding up wastes near 5 %. Above a page a segment is divided
+ * by whole numbers, for what a few large blocks leave of it is much.
+ */
 const CLASS_SIZES = ((): number[] => {
   const sizes: number[] = [];
   for (const [upTo, step] of [
@@ -13,15 +20,15 @@ const CLASS_SIZES = ((): number[] => {
   ]) {
     for (let size = (sizes.at(-1) ?? 0) + step; size <= upTo; size += step) sizes.push(size);
   }
+  for (let blocks = 15; blocks >= 4; blocks--) sizes.push(Math.floor(SEGMENT / blocks / UNIT) * UNIT);
   return sizes;
 })();
 
-/** Class of each length 0–4096. */
-const classOf = Uint8Array.from({ length: 4097 }, (_, length) =>
+/** Class of each length up to MAX_BLOCK. */
+const classOf = Uint8Array.from({ length: MAX_BLOCK + 1 }, (_, length) =>
   CLASS_SIZES.findIndex((size) => size >= length),
 );
 
-const UNIT = 16;
 const SEGMENT_UNITS = SEGMENT / UNIT;
 /** Bitmap words of a segment: enough for its smallest blocks. */
 const BITMAP_WORDS = SEGMENT / CLASS_SIZES[0] / 32;
@@ -34,8 +41,8 @@ const Vacancy = { NO: 0, EMPTY: 1, HOLE: 2 } as const;
  * of sandboxes wait for it.
  */
 const RUN_SEGMENTS = 16;
-/** Largest class: its blocks are whole pages of the file, so that single ones can go back to the kernel. */
-const PAGE_CLASS = CLASS_SIZES.length - 1;
+/** Its blocks are pages of the file, so that single ones can go back to the kernel. */
+const PAGE_CLASS = CLASS_SIZES.indexOf(4096);
 
 /** Bytes a length takes in the arena. */
 export const blockBytes = (length: number): number => (length === 0 ? 0 : CLASS_SIZES[classOf[length]]);
@@ -88,7 +95,7 @@ export class Arena {
     return this.inUse;
   }
 
-  /** Offset in 16-byte units of a block for `length` bytes (1–4096), or -1 when the arena is full. */
+  /** Offset in 16-byte units of a block for `length` bytes (1 to MAX_BLOCK), or -1 when the arena is full. */
   allocate(length: number): number {
     const sizeClass = classOf[length];
     let segment = this.partial[sizeClass];
@@ -165,7 +172,7 @@ export class Arena {
   }
 
   /**
-   * A better place for a block, or -1 when it sits well: its segment is at least half empty, and the others of its
+   * A better place for a block, or -1 when it sits well: its segment is at least a quarter empty, and the others of its
    * class have room for all that is left in it. The caller copies, then frees the old block.
    */
   relocate(unit: number, length: number): number {
@@ -173,7 +180,7 @@ export class Arena {
     const segment = Math.floor(unit / SEGMENT_UNITS);
     const blocks = blocksOf(sizeClass);
     const free = this.freeBlocks[segment];
-    if (sizeClass === PAGE_CLASS || free * 2 < blocks) return -1;
+    if (sizeClass === PAGE_CLASS || free * 4 < blocks) return -1;
     if (this.freeInClass[sizeClass] - free < blocks - free) return -1;
     this.unlink(segment, sizeClass);
     const target = this.allocate(length);

@@ -10,7 +10,8 @@ export const DEPTH = 1;
 /** Longest chain of objects below this one: 0 when no base of it is an object. More than DEPTH: too long to tell. */
 export function depthOf(tables: Tables, object: number, most = DEPTH): number {
   const kind = tables.objectKind[object];
-  if (!namesObject(kind)) return 0;
+  // A cluster is decoded in one step and in a place of its own.
+  if (!namesObject(kind) || kind === Kind.MEMBER) return 0;
   if (most === 0) return 1;
   const first = depthOf(tables, tables.objectBase[object], most - 1);
   return (

@@ -4,6 +4,7 @@ import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { ZstdDecompressor } from '../native/zstd.js';
 import { DEPTH } from './chains.js';
+import { MAX_CLUSTER, MAX_DICTIONARIES } from './layout.js';
 import type { PackSet } from './packs.js';
 import type { Tables } from './tables.js';
 
@@ -12,7 +13,10 @@ const LEVEL_BYTES = 2 * PAGE;
 const SPARSE_BYTES = 512;
 /** Bytes of workspace a decoder needs for itself: small things, the list, and base pages. */
 const SMALL_BYTES = 64;
-export const DECODER_BYTES = SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES;
+/** Clusters kept decoded: who reads a page of one often reads the next soon. */
+const CLUSTERS = 4;
+const CLUSTER_BYTES = MAX_CLUSTER * PAGE;
+export const DECODER_BYTES = SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + CLUSTERS * CLUSTER_BYTES;
 
 /**
  * Turns an object back into its page. Shared by the data loop and the refine workers. A worker may read an object
@@ -23,6 +27,10 @@ export class Decoder {
   private readonly address: number;
   private readonly list: number;
   private readonly levels: number;
+  private readonly clustersAt: number;
+  /** The clusters decoded last; 0 is none. */
+  private readonly clusters = new Uint32Array(CLUSTERS);
+  private lastPlace = 0;
 
   /** `scratch`: offset of DECODER_BYTES in the workspace. */
   constructor(
@@ -34,6 +42,7 @@ export class Decoder {
     this.address = workspace.address;
     this.list = scratch + SMALL_BYTES;
     this.levels = this.list + SPARSE_BYTES;
+    this.clustersAt = this.levels + DEPTH * LEVEL_BYTES;
   }
 
   /** Decodes into the workspace at `to` and checks the hash; false when the page can not be had. */
@@ -77,6 +86,8 @@ export class Decoder {
         return this.undelta(object, to, packs.address(base), packs.runBytes(base));
       case Kind.DICTIONARY:
         return this.undelta(object, to, tables.dictionaryAddress(base), tables.dictionaryLength[base]);
+      case Kind.MEMBER:
+        return this.copyMember(object, to);
       case Kind.DELTA:
         return this.undelta(object, to, this.baseAddress(base, level), PAGE);
       case Kind.PAIR:
@@ -99,6 +110,44 @@ export class Decoder {
     const page = this.packs.address(reference);
     if (page !== 0) memcpy(this.address + to, page, PAGE);
     return page !== 0;
+  }
+
+  /** From the cluster as it was decoded last, while that is the same cluster. */
+  private copyMember(object: number, to: number): boolean {
+    const { clusters, tables, workspace } = this;
+    const cluster = tables.objectBase[object];
+    const page = tables.objectLength[object] * PAGE;
+    for (const fresh of [false, true]) {
+      const known = fresh ? -1 : clusters.indexOf(cluster);
+      const place = known >= 0 ? known : this.decodeCluster(cluster);
+      if (place < 0 || page >= CLUSTER_BYTES) return false;
+      const at = this.clustersAt + place * CLUSTER_BYTES + page;
+      workspace.bytes.copyWithin(to, at, at + PAGE);
+      // The number may have been another cluster's.
+      if (known < 0 || this.matches(object, to)) return true;
+    }
+    return false;
+  }
+
+  /** Decodes a cluster to the place of the one decoded longest ago; the number of the place, or -1. */
+  private decodeCluster(cluster: number): number {
+    const { tables, zstd, clusters } = this;
+    if (tables.objectKind[cluster] !== Kind.CLUSTER) return -1;
+    const place = (this.lastPlace + 1) % CLUSTERS;
+    const to = this.address + this.clustersAt + place * CLUSTER_BYTES;
+    const from = tables.addressOf(cluster);
+    const length = tables.objectLength[cluster];
+    const dictionary = tables.objectBase[cluster];
+    const written =
+      dictionary === 0 || dictionary > MAX_DICTIONARIES
+        ? zstd.decompress(to, CLUSTER_BYTES, from, length)
+        : zstd.decompressDelta(
+            ...([to, CLUSTER_BYTES, from, length] as const),
+            ...([tables.dictionaryAddress(dictionary), tables.dictionaryLength[dictionary]] as const),
+          );
+    clusters[place] = written > 0 ? cluster : 0;
+    this.lastPlace = place;
+    return written > 0 ? place : -1;
   }
 
   private patch(object: number, to: number): boolean {

@@ -45,17 +45,20 @@ export class Dictionaries {
     return number;
   }
 
-  /** Is it still what a worker has used? */
+  /** Is it still what a worker has used? 0 is no dictionary, and needs none. */
   holds(number: number, domain: number, version: number): boolean {
+    if (number === 0) return true;
     const { dictionaryDomain, dictionaryVersion } = this.tables;
     return dictionaryDomain[number] === domain && dictionaryVersion[number] === version;
   }
 
   retain(number: number): void {
+    if (number === 0) return;
     this.uses[number]++;
   }
 
   release(number: number): void {
+    if (number === 0) return;
     if (--this.uses[number] === 0 && this.tables.dictionaryOpen[number] === 0) this.free(number);
   }
 

@@ -18,6 +18,8 @@ export const MAX_PACKS = 255;
 /** Dictionaries at a time, of all domains, and the most bytes of one: a multiple of a page. */
 export const MAX_DICTIONARIES = 255;
 export const DICTIONARY_BYTES = 65536;
+/** Most pages of a cluster. */
+export const MAX_CLUSTER = 8;
 /**
  * Bits of a slot's owner; the rest is the owner's number. SOLE: nobody but the owner, and what descends from it, can have
  * the page. FETCHED: a SOLE slot was read since it was last watched. LOST: the slot was freed here, before the kernel said

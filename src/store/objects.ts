@@ -21,9 +21,14 @@ export interface ObjectFields {
   hashHigh: number;
 }
 
+export const noFields = (): ObjectFields => ({
+  ...{ kind: 0, domain: 0, length: 0, offset: 0, base: 0, hashLow: 0, hashHigh: 0 },
+});
+
 const isPair = (kind: number): boolean => kind === Kind.PAIR || kind === Kind.TEMPLATE_PAIR;
-/** Staged pages are not found by content: they are not compared yet. Same-filled ones cost nothing. */
-const isIndexed = (kind: number): boolean => kind !== Kind.STAGED && kind !== Kind.SAME;
+/** Staged pages are not found by content: they are not compared yet. Same-filled ones cost nothing. A cluster is no page. */
+const NOT_INDEXED: Partial<Record<number, 1>> = { [Kind.STAGED]: 1, [Kind.SAME]: 1, [Kind.CLUSTER]: 1 };
+const isIndexed = (kind: number): boolean => NOT_INDEXED[kind] !== 1;
 
 /** The object table: makes, counts and frees objects. Used by the data loop only. */
 export class Objects {
@@ -42,8 +47,22 @@ export class Objects {
     private readonly shared: Volatile,
   ) {}
 
-  /** A new object with no references yet, or 0 when the table is full. */
-  create(fields: ObjectFields): number {
+  /**
+   * A new object with no references yet, or 0 when arena or table are full. One that has a block gets `fields.length`
+   * bytes from the native address `from` into it.
+   */
+  make(fields: ObjectFields, from: number): number {
+    if (!hasBlock(fields.kind)) return this.create(fields);
+    const unit = this.arena.allocate(fields.length);
+    if (unit < 0) return 0;
+    memcpy(this.tables.arenaAddress + unit * 16, from, fields.length);
+    fields.offset = unit;
+    const object = this.create(fields);
+    if (object === 0) this.arena.free(unit, fields.length);
+    return object;
+  }
+
+  private create(fields: ObjectFields): number {
     const { tables } = this;
     let object = this.freeList;
     if (object !== 0) this.freeList = tables.objectOffset[object];

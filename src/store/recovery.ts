@@ -48,7 +48,8 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
 function countBases(tables: Tables, highObject: number): void {
   const { objectKind, objectRefs, objectBase } = tables;
   const counted = new Uint8Array(highObject);
-  for (let round = 0; round < DEPTH; round++) {
+  // One round more: the base at the end of a chain may be a cluster's member.
+  for (let round = 0; round <= DEPTH; round++) {
     for (let object = 1; object < highObject; object++) {
       if (objectRefs[object] === 0 || counted[object] === 1 || !namesObject(objectKind[object])) continue;
       counted[object] = 1;

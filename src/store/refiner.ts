@@ -26,6 +26,8 @@ export interface EncodingOptions {
   duplicates: boolean;
   /** Learn a dictionary for the pages of a domain that have no base. */
   dictionary: boolean;
+  /** Put pages without a base that rest together. */
+  clusters: boolean;
   /** Bases tried from each sketch index. */
   candidates: number;
 }

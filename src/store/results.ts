@@ -1,4 +1,5 @@
-import { PAGE } from '../native/libc.js';
+import { MAX_BLOCK } from './arena.js';
+import { MAX_CLUSTER } from './layout.js';
 
 /** Words of a result, ahead of its payload. */
 export const Result = {
@@ -22,13 +23,23 @@ export const Result = {
   SECOND_HASH_LOW: 14,
   SECOND_HASH_HIGH: 15,
 } as const;
+/**
+ * A cluster's result has KIND, LENGTH, BASE, BASE_HASH_LOW and OWNER, in MEMBERS how many pages it is of, and in its payload,
+ * ahead of the frame, of each: slot, sequence and object when its page was read, then its sketch.
+ */
+export const MEMBERS = Result.SLOT;
+export const MEMBER_WORDS = 7;
+export const Member = { SLOT: 0, SEQUENCE: 1, OBJECT: 2, SKETCH: 3 } as const;
 export const DUPLICATE = 100;
 /** Bit of a result's kind: it has no base although the template has one at the page's address. */
 export const MISFIT = 256;
 
+/** Of a cluster: a table of its members, and the frame. */
+export const PAYLOAD_BYTES = MAX_CLUSTER * MEMBER_WORDS * 4 + MAX_BLOCK;
 const HEADER_BYTES = 64;
-const ENTRY_BYTES = HEADER_BYTES + PAGE;
-const ENTRIES = 64;
+const HEADER_WORDS = HEADER_BYTES / 4;
+const ENTRY_BYTES = HEADER_BYTES + PAYLOAD_BYTES;
+const ENTRIES = 32;
 const RING_HEADER_BYTES = 64;
 /** How long a producer sleeps when the ring is full, ms. */
 const PAUSE_MS = 1;
@@ -80,11 +91,15 @@ export class ResultRing {
     Atomics.store(this.control, TAIL, (this.control[TAIL] + 1) | 0);
   }
 
-  /** Native address of an entry's payload, PAGE bytes. */
+  /** Native address of an entry's payload, PAYLOAD_BYTES. */
   payload(entry: number): number {
     return this.address + entry * 4 + HEADER_BYTES;
   }
 }
+
+/** Index in `words` of what an entry's payload says of a cluster's member. */
+export const memberWords = (entry: number, member: number): number =>
+  entry + HEADER_WORDS + member * MEMBER_WORDS;
 
 const entryWords = (counter: number): number =>
   (RING_HEADER_BYTES + ((counter >>> 0) % ENTRIES) * ENTRY_BYTES) / 4;

@@ -1,17 +1,17 @@
-import { Kind, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
+import { Kind } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
-import { memcpy } from '../native/memory.js';
 import { ZstdCompressor } from '../native/zstd.js';
 import { Arena } from './arena.js';
+import { Commits } from './commits.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { Dictionaries } from './dictionaries.js';
-import { FETCHED, LOST, MAX_OWNERS, OWNER_MASK, SOLE, Super } from './layout.js';
-import { Objects, type ObjectFields } from './objects.js';
+import { FETCHED, LOST, OWNER_MASK, SOLE, Super } from './layout.js';
+import { noFields, Objects } from './objects.js';
 import type { PackSet } from './packs.js';
-import { DUPLICATE, MISFIT, Result, type ResultRing } from './results.js';
+import type { ResultRing } from './results.js';
 import type { Tables } from './tables.js';
-import { Counter, OWNER_STATS, OwnerStat, type Volatile } from './volatile.js';
+import { Counter, type Volatile } from './volatile.js';
 
 /** Workspace a store needs for itself, behind whatever its front end keeps there. */
 export const STORE_BYTES = DECODER_BYTES + 2 * PAGE;
@@ -36,15 +36,8 @@ export class Store {
   readonly dictionaries: Dictionaries;
   readonly decoder: Decoder;
   private readonly compressor = new ZstdCompressor(1);
-  private readonly fields: ObjectFields = {
-    kind: 0,
-    domain: 0,
-    length: 0,
-    offset: 0,
-    base: 0,
-    hashLow: 0,
-    hashHigh: 0,
-  };
+  private readonly commits: Commits;
+  private readonly fields = noFields();
   private readonly output: number;
   private readonly hash: number;
 
@@ -59,6 +52,7 @@ export class Store {
     this.arena = new Arena(options.fd, arenaFileOffset, arenaAddress, mapping.geometry.arenaBytes);
     this.dictionaries = new Dictionaries(tables, options.fd);
     this.objects = new Objects(tables, this.arena, this.dictionaries, shared);
+    this.commits = new Commits(tables, this.objects, this.dictionaries, shared);
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);
     this.output = options.scratch + DECODER_BYTES;
     this.hash = this.output + PAGE;
@@ -75,14 +69,14 @@ export class Store {
     fields.hashHigh = workspace.words[this.hash / 4 + 1];
     fields.domain = 0;
     fields.base = 0;
-    fields.kind = Kind.STAGED;
+    let from = 0;
     if (workspace.kernels.isSameFilled(at) === 1) {
       fields.kind = Kind.SAME;
       fields.length = 0;
       fields.offset = workspace.words[at / 4];
       fields.base = workspace.words[at / 4 + 1];
-    }
-    const object = fields.kind === Kind.SAME || this.place(at) ? this.create() : 0;
+    } else from = this.stage(at);
+    const object = this.objects.make(fields, from);
     this.assign(slot, object);
     this.tables.slotOwner[slot] = 0;
     if (object === 0) return false;
@@ -221,115 +215,7 @@ export class Store {
 
   /** Takes the oldest result off the ring and puts it in place, if all it rests on still holds. False: ring empty. */
   commitNext(ring: ResultRing): boolean {
-    const entry = ring.peek();
-    if (entry < 0) return false;
-    this.commit(ring, entry);
-    ring.consume();
-    return true;
-  }
-
-  private commit(ring: ResultRing, entry: number): void {
-    const { tables } = this;
-    const { words } = ring;
-    const slot = words[entry + Result.SLOT];
-    const staged = words[entry + Result.STAGED];
-    const owner = words[entry + Result.OWNER];
-    const current =
-      tables.slotObject[slot] === staged &&
-      tables.slotSequence[slot] === words[entry + Result.SEQUENCE] &&
-      tables.objectKind[staged] === Kind.STAGED &&
-      (tables.slotOwner[slot] & OWNER_MASK) === owner &&
-      owner !== 0 &&
-      owner < MAX_OWNERS;
-    // Without its owner the slot can be claimed again, and so be refined again.
-    if (current && !this.replace(ring, entry, slot, staged, owner)) tables.slotOwner[slot] = 0;
-  }
-
-  /** Puts a result in the place of the staged page; false when what it rests on is gone, or room is lacking. */
-  private replace(ring: ResultRing, entry: number, slot: number, staged: number, owner: number): boolean {
-    const { tables, fields } = this;
-    const { words } = ring;
-    const domain = tables.ownerDomains[owner];
-    const kind = words[entry + Result.KIND] & ~MISFIT;
-    const base = words[entry + Result.BASE];
-    if ((kind === DUPLICATE || namesObject(kind)) && !this.stillHolds(ring, entry, Result.BASE, domain))
-      return false;
-    if (kind === Kind.PAIR && !this.stillHolds(ring, entry, Result.SECOND, domain)) return false;
-    const version = words[entry + Result.BASE_HASH_LOW];
-    if (namesDictionary(kind) && !this.dictionaries.holds(base, domain, version)) return false;
-    if (kind === DUPLICATE) {
-      this.swapIn(slot, base);
-      this.count(ring, entry, 0);
-      return true;
-    }
-    if (kind === Kind.RAW) {
-      // It is in the arena as it is already: a full store has no room for it twice.
-      this.objects.keepRaw(staged, domain);
-      this.offer(ring, entry, domain, staged);
-      this.count(ring, entry, PAGE);
-      return true;
-    }
-    fields.kind = kind;
-    fields.domain = domain;
-    fields.length = words[entry + Result.LENGTH];
-    fields.base = base;
-    fields.offset = 0;
-    fields.hashLow = tables.objectHashLow[staged];
-    fields.hashHigh = tables.objectHashHigh[staged];
-    if (fields.length > 0 && !this.copyIn(ring.payload(entry))) return false;
-    const object = this.create();
-    if (object === 0) return false;
-    this.swapIn(slot, object);
-    if (this.objects.isBase(object)) this.offer(ring, entry, domain, object);
-    this.count(ring, entry, fields.length);
-    return true;
-  }
-
-  /** Lets an object be found as a base. */
-  private offer(ring: ResultRing, entry: number, domain: number, object: number): void {
-    this.shared.sketches.insert(ring.words, entry + Result.SKETCH, domain, object, this.objects.bases);
-  }
-
-  /**
-   * Is the object that the worker built on still the same page, in the same domain, and fit for it? `at`: the word of
-   * the result that names it, with the two words of its hash behind.
-   */
-  private stillHolds(ring: ResultRing, entry: number, at: number, domain: number): boolean {
-    const { tables } = this;
-    const { words } = ring;
-    const object = words[entry + at];
-    const kind = tables.objectKind[object];
-    const fit =
-      words[entry + Result.KIND] === DUPLICATE
-        ? kind !== Kind.FREE && kind !== Kind.STAGED
-        : this.objects.isBase(object);
-    return (
-      fit &&
-      tables.objectDomain[object] === domain &&
-      tables.objectHashLow[object] === words[entry + at + 1] &&
-      tables.objectHashHigh[object] === words[entry + at + 2]
-    );
-  }
-
-  private count({ words }: ResultRing, entry: number, length: number): void {
-    const kind = words[entry + Result.KIND] & ~MISFIT;
-    const at = words[entry + Result.OWNER] * OWNER_STATS;
-    const { ownerStats } = this.shared;
-    ownerStats[at + OwnerStat.PAGES]++;
-    ownerStats[at + OwnerStat.BYTES_OUT] += length;
-    ownerStats[at + OwnerStat.KINDS + (kind === DUPLICATE ? 0 : kind)]++;
-    if ((words[entry + Result.KIND] & MISFIT) !== 0) ownerStats[at + OwnerStat.MISFITS]++;
-    if (!namesObject(kind) && !namesTemplate(kind)) return;
-    ownerStats[at + OwnerStat.DELTAS]++;
-    ownerStats[at + OwnerStat.DELTA_BYTES] += length;
-  }
-
-  /** Same page, other encoding: the slot's sequence and owner stay. */
-  private swapIn(slot: number, object: number): void {
-    const old = this.tables.slotObject[slot];
-    this.objects.retain(object);
-    Atomics.store(this.tables.slotObject, slot, object);
-    this.objects.release(old);
+    return this.commits.next(ring);
   }
 
   /** Gives a slot another page (0: none) and a new sequence. */
@@ -345,40 +231,18 @@ export class Store {
     if (old !== 0) this.objects.release(old);
   }
 
-  /** The object of `fields`, whose block is already taken; 0 when the table is full, and the block is free again. */
-  private create(): number {
-    const { fields } = this;
-    const object = this.objects.create(fields);
-    if (object === 0 && fields.length > 0) this.arena.free(fields.offset, fields.length);
-    return object;
-  }
-
-  /** Puts a page's bytes into the arena, as they are while there is room for staging. */
-  private place(at: number): boolean {
-    const { fields } = this;
-    const full = this.shared.counters[Counter.STAGED_BYTES] + PAGE > this.options.stagingBytes;
-    let from = this.workspace.address + at;
+  /** Fills in how a page is kept as it arrives: as it is while there is room for staging. Native address of the bytes. */
+  private stage(at: number): number {
+    const { fields, workspace } = this;
+    const from = workspace.address + at;
     fields.kind = Kind.STAGED;
     fields.length = PAGE;
-    if (full) {
-      const output = this.workspace.address + this.output;
-      const length = this.compressor.compress(output, PAGE - 1, from, PAGE);
-      fields.kind = length > 0 ? Kind.ZSTD : Kind.RAW;
-      if (length > 0) {
-        fields.length = length;
-        from = output;
-      }
-    }
-    return this.copyIn(from);
-  }
-
-  /** Copies `fields.length` bytes into a new block and sets `fields.offset`; false when the arena is full. */
-  private copyIn(from: number): boolean {
-    const { fields } = this;
-    const unit = this.arena.allocate(fields.length);
-    if (unit < 0) return false;
-    memcpy(this.tables.arenaAddress + unit * 16, from, fields.length);
-    fields.offset = unit;
-    return true;
+    if (this.shared.counters[Counter.STAGED_BYTES] + PAGE <= this.options.stagingBytes) return from;
+    const output = workspace.address + this.output;
+    const length = this.compressor.compress(output, PAGE - 1, from, PAGE);
+    fields.kind = length > 0 ? Kind.ZSTD : Kind.RAW;
+    if (length <= 0) return from;
+    fields.length = length;
+    return output;
   }
 }

@@ -99,7 +99,7 @@ export class MemoryController implements ControllerApi {
           ...{ indexHeldBytes: 2, indexUsedBytes: 1 },
         },
         encodings: {
-          ...{ same: 1, duplicate: 2, template: 3, delta: 4, sparse: 0, dictionary: 0 },
+          ...{ same: 1, duplicate: 2, template: 3, delta: 4, sparse: 0, dictionary: 0, clustered: 0 },
           ...{ zstd: 0, raw: 0, staged: 0 },
         },
       },

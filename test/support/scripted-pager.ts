@@ -6,7 +6,7 @@ import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op, PagerInfo, PagerStatus, RefineResult, Requests } from '../../src/pager/protocol.js';
 
 const NO_ENCODINGS = {
-  ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0 },
+  ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0, clustered: 0 },
   ...{ zstd: 0, raw: 0, staged: 0 },
 };
 const NO_MEMORY = {

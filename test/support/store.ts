@@ -1,8 +1,9 @@
 import { closeSync } from 'node:fs';
 import { canBeBase, hasBlock, Kind, namesDictionary, namesObject } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
-import { memfdCreate } from '../../src/native/memory.js';
+import { memfdCreate, view } from '../../src/native/memory.js';
 import { blockBytes } from '../../src/store/arena.js';
+import { Clusterer } from '../../src/store/clusterer.js';
 import { DEPTH, depthOf } from '../../src/store/chains.js';
 import { openDictionary } from '../../src/store/dictionaries.js';
 import { MAX_DICTIONARIES, OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
@@ -22,6 +23,7 @@ export const ENCODING: EncodingOptions = {
   siblings: true,
   duplicates: true,
   dictionary: true,
+  clusters: true,
   candidates: 3,
 };
 
@@ -33,6 +35,7 @@ export class StoreBench {
   shared!: Volatile;
   store!: Store;
   refiner!: Refiner;
+  private clusterer!: Clusterer;
   readonly workspace = new Workspace(2 * PAGE + STORE_BYTES);
   private volatileFd = -1;
 
@@ -60,6 +63,7 @@ export class StoreBench {
     recover(this.store, this.shared);
     const { hashes, sketches, rings } = this.shared;
     this.refiner = new Refiner(this.tables, this.packs, hashes, sketches, rings[0], this.encoding);
+    this.clusterer = new Clusterer(this.tables, this.packs, rings[0], this.encoding.level);
   }
 
   loadPack(path: string): number {
@@ -93,6 +97,31 @@ export class StoreBench {
   refine(slot: number, owner: number, pack = 0, templatePage = 0xffffffff): boolean {
     const domain = this.tables.ownerDomains[owner];
     return this.refiner.refine({ slot, owner, domain, pack: this.packs.get(pack), templatePage });
+  }
+
+  /** Lets the worker propose clusters of pages not written after `before`; they wait in the ring. */
+  propose(
+    owner: number,
+    before = this.tables.superblock[Super.SEQUENCE],
+    limit = 64,
+    goesOn = () => true,
+    from = 0,
+  ): number {
+    const domain = this.tables.ownerDomains[owner];
+    return this.clusterer.pass({ owner, domain, before }, from, limit, goesOn);
+  }
+
+  cluster(owner: number, before?: number): void {
+    for (let from = 0; from >= 0;) {
+      from = this.propose(owner, before, 64, () => true, from);
+      this.commitAll();
+    }
+  }
+
+  /** Flips a bit of the arena. */
+  flip(offset: number): void {
+    const byte = new Uint8Array(view(this.tables.arenaAddress + offset, 1));
+    byte[0] ^= 0x10;
   }
 
   /** A dictionary in the place of the domain's open one. Its number. */
@@ -175,8 +204,11 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
       found.push(`object ${object} names dictionary ${dictionary}, which is not its domain's`);
     for (const base of basesOf(tables, object)) {
       refs[base]++;
-      if (!canBeBase(tables.objectKind[base]))
-        found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
+      const isMember = tables.objectKind[object] === Kind.MEMBER;
+      const isFit = isMember
+        ? tables.objectKind[base] === Kind.CLUSTER && tables.objectLength[object] < tables.objectHashLow[base]
+        : canBeBase(tables.objectKind[base]);
+      if (!isFit) found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
     }
     if (depthOf(tables, object) > DEPTH) found.push(`object ${object} has too long a chain below it`);
   }

@@ -14,6 +14,7 @@ export const ENCODINGS = [
   'pair',
   'sparse',
   'dictionary',
+  'clustered',
   'zstd',
   'raw',
   'staged',
@@ -26,6 +27,7 @@ const ENCODING_OF: Record<number, Encoding> = {
   [Kind.RAW]: 'raw',
   [Kind.ZSTD]: 'zstd',
   [Kind.DICTIONARY]: 'dictionary',
+  [Kind.MEMBER]: 'clustered',
   [Kind.DELTA]: 'siblingDelta',
   [Kind.TEMPLATE_DELTA]: 'templateDelta',
   [Kind.TEMPLATE_RUN]: 'templateRun',
@@ -66,7 +68,7 @@ function add(use: Use, payload: number, block: number): void {
 
 /** Counts what a store holds. `mappingKind` names the kind of mapping that a slot's page was in. */
 export function countFigures(tables: Tables, mappingKind: (slot: number) => string): StoreFigures {
-  const { slotObject, superblock, objectKind, objectLength, objectBase } = tables;
+  const { slotObject, superblock, objectKind, objectLength, objectBase, objectRefs } = tables;
   const encodings = Object.fromEntries(ENCODINGS.map((name) => [name, nothing()])) as Record<Encoding, Use>;
   const mappings: Record<string, Use> = {};
   const total = nothing();
@@ -79,8 +81,13 @@ export function countFigures(tables: Tables, mappingKind: (slot: number) => stri
     if (object === 0) continue;
     const kind = objectKind[object];
     // Objects without a block of their own may keep something else in their length.
-    const payload = hasBlock(kind) ? objectLength[object] : 0;
-    const block = blockBytes(payload);
+    let payload = hasBlock(kind) ? objectLength[object] : 0;
+    let block = blockBytes(payload);
+    if (kind === Kind.MEMBER) {
+      const cluster = objectBase[object];
+      payload = objectLength[cluster] / objectRefs[cluster];
+      block = blockBytes(objectLength[cluster]) / objectRefs[cluster];
+    }
     const first = seen[object] === 0 || kind === Kind.SAME;
     const isTemplate = kind === Kind.TEMPLATE;
     seen[object] = 1;

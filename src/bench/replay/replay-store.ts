@@ -6,6 +6,7 @@ import { PAGE } from '../../native/libc.js';
 import { memfdCreate, munmap, residentBytes } from '../../native/memory.js';
 import { threadCpuMs } from '../../native/process.js';
 import { NO_TEMPLATE_PAGE } from '../../pager/protocol.js';
+import { Clusterer } from '../../store/clusterer.js';
 import { layout, SEGMENT, Super } from '../../store/layout.js';
 import { openPack } from '../../store/pack.js';
 import { mapPack, packResidentBytes, PackSet, type PackMapping, unmapPack } from '../../store/packs.js';
@@ -17,6 +18,7 @@ import { createVolatile, memoryBytes, Volatile, type VolatileMapping } from '../
 
 /** Results between two commits, and what is looked at when house is kept: as the pager's threads have it. */
 const RESULTS_A_RING = 16;
+const CLUSTERED_PAGES = 128;
 const HOUSE = { objects: 4000, punches: 1024, segments: 64 };
 /** Least rounds: each moves what the one before has made room for. */
 const ROUNDS = 12;
@@ -39,15 +41,19 @@ export class ReplayStore {
   readonly store: Store;
   readonly packs = new Map<number, PackMapping>();
   /** CPU time spent, ms, and pages refined. */
-  readonly spent = { refineMs: 0, commitMs: 0, refined: 0 };
+  readonly spent = { refineMs: 0, commitMs: 0, refined: 0, clusterMs: 0 };
   readonly workspace = new Workspace(2 * PAGE + STORE_BYTES);
   private readonly shared: Volatile;
   private readonly refiner: Refiner;
+  private readonly clusterer: Clusterer;
   private readonly packSet = new PackSet();
   private readonly fd = memfdCreate('agentzip-replay-store');
   private readonly volatile: VolatileMapping;
 
-  constructor(pages: number, encoding: EncodingOptions) {
+  constructor(
+    pages: number,
+    private readonly encoding: EncodingOptions,
+  ) {
     const arenaBytes = Math.ceil((pages * PAGE + ARENA_SLACK) / SEGMENT) * SEGMENT;
     const geometry = { slots: pages, arenaBytes };
     this.tables = new Tables(formatStore(this.fd, geometry));
@@ -62,6 +68,7 @@ export class ReplayStore {
     recover(this.store, this.shared);
     const { hashes, sketches, rings } = this.shared;
     this.refiner = new Refiner(this.tables, this.packSet, hashes, sketches, rings[0], encoding);
+    this.clusterer = new Clusterer(this.tables, this.packSet, rings[0], encoding.level);
   }
 
   /** Number of the pack at `path`; AZ_PACK_INVALID. */
@@ -117,6 +124,7 @@ export class ReplayStore {
       spent.commitMs += threadCpuMs() - encoded;
     }
     if (this.refiner.trains) this.train();
+    if (this.encoding.clusters) this.cluster(owner);
     this.keepHouse();
   }
 
@@ -150,6 +158,18 @@ export class ReplayStore {
     munmap(this.volatile.address, fstatSync(this.volatile.fd).size);
     closeSync(this.fd);
     closeSync(this.volatile.fd);
+  }
+
+  /** What a later window does with what has rested by then. */
+  private cluster(owner: number): void {
+    const { tables, store, spent } = this;
+    const task = { owner, domain: tables.ownerDomains[owner], before: tables.superblock[Super.SEQUENCE] };
+    const started = threadCpuMs();
+    for (let from = 0; from >= 0;) {
+      from = this.clusterer.pass(task, from, CLUSTERED_PAGES, () => true);
+      while (store.commitNext(this.shared.rings[0]));
+    }
+    spent.clusterMs += threadCpuMs() - started;
   }
 
   private train(): void {

@@ -15,6 +15,7 @@ const LABELS: Record<Encoding, string> = {
   pair: 'delta against two pages',
   sparse: 'a few words of a base changed',
   dictionary: 'zstd with a dictionary',
+  clustered: 'zstd together with others',
   zstd: 'zstd',
   raw: 'raw',
   staged: 'not refined',
@@ -100,6 +101,9 @@ function costs({ refine, decodeUs }: ReplayResult): string[] {
     row('CPU time, one thread'),
     row('refine a page', us(refine.usPerPage), `${refine.mbPerSecond.toFixed(0)} MB/s`),
     row('put its result in place', us(refine.commitUsPerPage)),
+    ...(refine.clusterUsPerPage > 0
+      ? [row('put a page together with others', us(refine.clusterUsPerPage))]
+      : []),
     row('read a page back, p50 and p99', us(decodeUs.all.p50), us(decodeUs.all.p99)),
     ...decode,
   ];

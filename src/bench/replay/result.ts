@@ -37,7 +37,13 @@ export interface ReplayResult {
   };
   metadataBytesPerPage: number;
   fragmentation: { rounding: number; segments: number };
-  refine: { pages: number; usPerPage: number; mbPerSecond: number; commitUsPerPage: number };
+  refine: {
+    pages: number;
+    usPerPage: number;
+    mbPerSecond: number;
+    commitUsPerPage: number;
+    clusterUsPerPage: number;
+  };
   decodeUs: DecodeTimes;
   baselines: BaselineResult[];
   disturbances: string[];
@@ -64,7 +70,8 @@ export function summarizeReplay(replayed: Replayed): ReplayResult {
   const dumpBytes = pages * PAGE;
   const memory = memoryOf(store, figures);
   const { payloadBytes, blockBytes, arenaBytes, poolBytes } = memory;
-  const { refineMs, commitMs, refined } = store.spent;
+  const { refineMs, commitMs, refined, clusterMs } = store.spent;
+  const clustered = figures.encodings.clustered.pages;
   const [{ workload, seed, turn }] = headers;
   return {
     schema: 'agentzip.replay/1',
@@ -91,6 +98,7 @@ export function summarizeReplay(replayed: Replayed): ReplayResult {
       usPerPage: share(refineMs * 1000, refined),
       mbPerSecond: share(refined * PAGE, refineMs * 1000),
       commitUsPerPage: share(commitMs * 1000, refined),
+      clusterUsPerPage: share(clusterMs * 1000, clustered),
     },
     decodeUs,
     baselines,
@@ -101,8 +109,9 @@ export function summarizeReplay(replayed: Replayed): ReplayResult {
 function memoryOf(store: ReplayStore, { total, baseUsedBytes }: StoreFigures): ReplayResult['memory'] {
   const { arena, tables, indexes } = store.memory();
   return {
-    payloadBytes: total.payloadBytes,
-    blockBytes: total.blockBytes,
+    // A cluster is divided among its pages: the sum is whole again but for the rounding of floats.
+    payloadBytes: Math.round(total.payloadBytes),
+    blockBytes: Math.round(total.blockBytes),
     arenaBytes: arena,
     tableBytes: tables,
     indexBytes: indexes,

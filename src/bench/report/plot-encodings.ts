@@ -17,6 +17,7 @@ const ENCODINGS: Record<string, Look> = {
   template: { label: 'equal to a template page', colour: 'var(--nothing-3)' },
   sparse: { label: 'a few words of a base changed', colour: 'var(--sparse)' },
   delta: { label: 'delta against a base', colour: 'var(--delta)' },
+  clustered: { label: 'zstd together with others', colour: 'var(--clustered)' },
   dictionary: { label: 'zstd with a dictionary', colour: 'var(--dictionary)' },
   zstd: { label: 'zstd', colour: 'var(--zstd)' },
   raw: { label: 'raw', colour: 'var(--raw)', ink: 'var(--on-dark)' },

@@ -8,7 +8,7 @@ export const STYLE = `
   --none: #6b7683; --agentzip: #0072b2; --ablation: #4aa3d8; --other: #c65400; --paper: #a33b7c;
   --owned: #0072b2; --pool: #e69f00; --base: #009e73; --overhead: #cc79a7; --swapCache: #b9c2cc;
   --hue-1: #0072b2; --hue-2: #e69f00; --hue-3: #009e73; --hue-4: #c65400; --hue-5: #a33b7c;
-  --nothing-1: #00507d; --nothing-2: #1f82be; --nothing-3: #76b7dd; --sparse: #0f7a5c; --delta: #1fa67f; --dictionary: #7fb800; --zstd: #e6a91f;
+  --nothing-1: #00507d; --nothing-2: #1f82be; --nothing-3: #76b7dd; --sparse: #0f7a5c; --delta: #1fa67f; --clustered: #5f9e00; --dictionary: #9ccc3c; --zstd: #e6a91f;
   --raw: #7d8794; --staged: #c3cad2; --on-mark: #10161d; --on-dark: #ffffff;
   --good: #00704f; --good-bg: #e8f5f0; --warn: #8a5300; --warn-bg: #fdf3e0; --bad: #a8200d; --bad-bg: #fdeae7;
 }
@@ -18,7 +18,7 @@ export const STYLE = `
     --none: #98a4b1; --agentzip: #56b4e9; --ablation: #3b8fc4; --other: #f0894a; --paper: #dd8fbd;
     --owned: #3d9bd6; --pool: #e8ab26; --base: #1fb48a; --overhead: #cf82ad; --swapCache: #5d6a77;
     --hue-1: #56b4e9; --hue-2: #e8ab26; --hue-3: #1fb48a; --hue-4: #f0894a; --hue-5: #dd8fbd;
-    --nothing-1: #3784b5; --nothing-2: #5aaee0; --nothing-3: #9fd2f2; --sparse: #1c8f6e; --delta: #2bb88f; --dictionary: #93c72e; --zstd: #e8b33c;
+    --nothing-1: #3784b5; --nothing-2: #5aaee0; --nothing-3: #9fd2f2; --sparse: #1c8f6e; --delta: #2bb88f; --clustered: #74b816; --dictionary: #a9d65a; --zstd: #e8b33c;
     --raw: #8f9ba8; --staged: #5b6773; --on-mark: #0c1116; --on-dark: #0c1116;
     --good: #58cfa6; --good-bg: #14271f; --warn: #f0bd63; --warn-bg: #2b2313; --bad: #ff8e7d; --bad-bg: #331815;
   }

@@ -34,6 +34,20 @@ export const memset: (to: number, byte: number, length: number) => number = libc
   'intptr_t memset(intptr_t to, int byte, size_t length)',
 );
 
+const malloc_ = libc.func('intptr_t malloc(size_t bytes)');
+const free_ = libc.func('void free(intptr_t address)');
+
+/**
+ * Lets the C heap have so many bytes more that are present and free: what allocates later needs neither a system call nor
+ * a page. Pieces below malloc's threshold for mappings of their own, so that they stay in the heap when they are freed.
+ */
+export function reserveHeap(bytes: number): void {
+  const PIECE = 65536;
+  const pieces = Array.from({ length: Math.ceil(bytes / PIECE) }, () => malloc_(PIECE));
+  for (const piece of pieces) if (piece !== 0) memset(piece, 1, PIECE);
+  for (const piece of pieces) free_(piece);
+}
+
 /** Maps `length` bytes and returns their address. `fd` -1 with MAP_ANONYMOUS. */
 export function mmap(length: number, prot: number, flags: number, fd: number, offset = 0): number {
   return check(mmap_(0, length, prot, flags, fd, offset), 'mmap', `fd ${fd}, ${length} bytes`);

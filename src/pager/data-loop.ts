@@ -191,14 +191,13 @@ function findPacks(): PackMapping[] {
  */
 function begin(): Started {
   const writer = new RobustMutex(input.store.address + WRITER_MUTEX_AT);
+  warmUp(workspace);
+  takePrecedence(); // not before: a pager that serves has the processor first
   if (!input.standBy) {
-    takePrecedence();
     writer.init();
     writer.lock();
     return { ...recover(store, shared), packs: [], takeoverMs: 0, resent: false };
   }
-  warmUp(workspace);
-  takePrecedence(); // not before: the pager has the processor first
   port.postMessage({ parked: true } satisfies DataLoopNotice);
   writer.lock();
   const from = performance.now();

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { setInheritable } from '../native/files.js';
 import { execve, PR_SET_IO_FLUSHER, prctl } from '../native/process.js';
-import { packageRoot } from '../paths.js';
+import { pagerCommand } from './program.js';
 import { allowLockedHeap } from './seccomp.js';
 import { joinSwaplessCgroup } from './swap-cgroup.js';
 
@@ -31,7 +31,7 @@ for (const fd of [0, 1, 2]) setInheritable(fd, true); // libuv marks them close-
 const environment = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: String(2 ** 40) };
 execve(
   process.execPath,
-  [process.execPath, `${packageRoot}/dist/pager/main.js`, ...process.argv.slice(2)],
+  pagerCommand(...process.argv.slice(2)),
   Object.fromEntries(
     Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
   ),

@@ -1,14 +1,21 @@
 import { readFileSync } from 'node:fs';
-import { madvise, mlockall } from '../native/memory.js';
+import { madvise, mlockall, reserveHeap } from '../native/memory.js';
 import { LOCK_FLAGS } from './seccomp.js';
 
 /** Faults every page of a range in, as a read does (Linux 5.14). */
 const MADV_POPULATE_READ = 22;
 
+/**
+ * Of the C heap, which all threads share. A thread that lets it grow waits for page faults of others in it, which under memory
+ * pressure wait for the device, and so for the data loop: this must never be the one that lets it grow.
+ */
+const HEAP_BYTES = 2 * 2 ** 20;
+
 /** Locks all memory of this process, now and later; throws where that is not permitted. */
 export function lockMemory(): void {
   try {
     mlockall(LOCK_FLAGS);
+    reserveHeap(HEAP_BYTES);
   } catch (error) {
     const reason = (error as Error).message;
     throw new Error(

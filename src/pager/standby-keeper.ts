@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
 import { close } from '../native/files.js';
 import { reap, socketPair, spawnProgram } from '../native/spawn.js';
-import { packageRoot } from '../paths.js';
 import type { PagerOptions } from './options.js';
+import { pagerCommand } from './program.js';
 import { Lifeline, type LifelineMessage, type Succession } from './succession.js';
 
 /** A standby that dies is replaced after the first time, then each time after twice as long, up to the last. */
@@ -79,14 +79,9 @@ export class StandbyKeeper {
     const [ours, theirs] = socketPair();
     let pid: number;
     try {
-      const words = [`${packageRoot}/dist/pager/main.js`, JSON.stringify(this.options)];
+      const command = pagerCommand(JSON.stringify(this.options), JSON.stringify(this.succession));
       // What the launcher has set (seccomp filter, cgroup, oom_score_adj, I/O flusher) is inherited.
-      pid = spawnProgram(
-        process.execPath,
-        [process.execPath, ...words, JSON.stringify(this.succession)],
-        process.env,
-        [0, 1, 2, theirs],
-      );
+      pid = spawnProgram(process.execPath, command, process.env, [0, 1, 2, theirs]);
     } catch (error) {
       close(ours);
       throw error;

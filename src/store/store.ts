@@ -56,6 +56,9 @@ export class Store {
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);
     this.output = options.scratch + DECODER_BYTES;
     this.hash = this.output + PAGE;
+    // libzstd takes its memory at the first page, which may come when there is none.
+    const { address } = workspace;
+    this.compressor.compress(address + this.output, PAGE - 1, address, PAGE);
   }
 
   /**

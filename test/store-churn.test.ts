@@ -1,9 +1,14 @@
 import { afterEach, expect, test } from 'vitest';
+import { residentBytes } from '../src/native/memory.js';
+import { Super } from '../src/store/layout.js';
 import { memoryBytes } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
 const SLOTS = 16_384;
+/** Of a day: one each two minutes, with what is written again in each. */
+const WINDOWS = 720;
+const WINDOW_SLOTS = 64;
 
 let bench: StoreBench;
 afterEach(() => bench.close());
@@ -39,5 +44,37 @@ test('after much churn, and little left, most memory is back with the kernel and
   // One page in ten is left. Tables, and one segment for each of the 40 classes, stay.
   expect(left).toBeLessThan(bench.store.arena.usedBytes * 1.35 + (3 << 20));
   for (const [slot, page] of pages) expect(Buffer.compare(bench.read(slot)!, page)).toBe(0);
+  expect(violations(bench)).toEqual([]);
+});
+
+test('after a day of windows less than a tenth of the arena is lost to blocks that are not there', () => {
+  const random = testRandom('store-churn');
+  bench = new StoreBench({ slots: SLOTS, arenaBytes: 1024 * 65536 });
+  const owner = bench.owner('sandbox', 'domain');
+  const noise = random.bytes(4 * PAGE);
+  const write = (slot: number): void => {
+    // Sizes as they are met: most small, some large; the noise at another place each time, so that none is a delta.
+    const bytes = 32 + random.below(random.below(2) === 0 ? 600 : 3000);
+    const from = random.below(noise.length - bytes);
+    const page = new Uint8Array(PAGE).fill(random.below(256));
+    page.set(noise.subarray(from, from + bytes), 8 * random.below(64));
+    bench.write(slot, page);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner);
+    bench.commitAll();
+  };
+  for (let slot = 0; slot < SLOTS; slot++) write(slot);
+  for (let window = 0; window < WINDOWS; window++) {
+    const from = random.below(SLOTS);
+    for (let i = 0; i < WINDOW_SLOTS; i++) write((from + random.below(2 * WINDOW_SLOTS)) % SLOTS);
+    bench.cluster(owner, bench.tables.superblock[Super.SEQUENCE] - 4 * WINDOW_SLOTS);
+    for (let round = 0; round < 4; round++) {
+      bench.store.objects.compact(4000);
+      bench.store.arena.trim(8, 64);
+    }
+  }
+  const { arenaAddress, mapping } = bench.tables;
+  const held = residentBytes(arenaAddress, mapping.geometry.arenaBytes);
+  expect(1 - bench.store.arena.usedBytes / held).toBeLessThan(0.1);
   expect(violations(bench)).toEqual([]);
 });

@@ -26,6 +26,11 @@ function bind() {
     ),
     createDigest: lib.func('intptr_t ZSTD_createCDict_byReference(intptr_t bytes, size_t length, int level)'),
     freeDigest: lib.func('size_t ZSTD_freeCDict(intptr_t digest)'),
+    createDecodeDigest: lib.func('intptr_t ZSTD_createDDict_byReference(intptr_t bytes, size_t length)'),
+    freeDecodeDigest: lib.func('size_t ZSTD_freeDDict(intptr_t digest)'),
+    decompressDigest: lib.func(
+      'intptr_t ZSTD_decompress_usingDDict(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length, intptr_t digest)',
+    ),
     refDigest: lib.func('size_t ZSTD_CCtx_refCDict(intptr_t context, intptr_t digest)'),
     train: lib.func(
       'intptr_t ZDICT_trainFromBuffer(intptr_t to, size_t capacity, intptr_t samples, intptr_t sizes, unsigned int count)',
@@ -94,7 +99,7 @@ export class ZstdCompressor {
     return this.compress(to, capacity, from, length);
   }
 
-  /** The same with a prefix from `createDigest`, at the digest's level. */
+  /** The same with a prefix from a `digestMaker`, at the digest's level. */
   compressDigest(to: number, capacity: number, from: number, length: number, digest: number): number {
     this.fn.refDigest(this.context, digest);
     const written = this.compress(to, capacity, from, length);
@@ -107,9 +112,21 @@ export class ZstdCompressor {
  * Bytes made ready to be a prefix many times: libzstd's match tables over them. They must stay where they are until
  * the digest is freed. Address of the digest, or 0.
  */
-export const createDigest = (bytes: number, length: number, level: number): number =>
+const createDigest = (bytes: number, length: number, level: number): number =>
   zstd().createDigest(bytes, length, level);
-export const freeDigest = (digest: number): void => void zstd().freeDigest(digest);
+const freeDigest = (digest: number): void => void zstd().freeDigest(digest);
+
+/** The two for a level. */
+export const digestMaker = (level: number) => ({
+  create: (bytes: number, length: number): number => createDigest(bytes, length, level),
+  free: freeDigest,
+});
+
+/** The same for decompressing: a dictionary's tables are built once and not for each page. */
+export const decodeDigestMaker = {
+  create: (bytes: number, length: number): number => zstd().createDecodeDigest(bytes, length),
+  free: (digest: number): void => void zstd().freeDecodeDigest(digest),
+};
 
 /**
  * Makes a dictionary of at most `capacity` bytes at `to` from samples that lie one behind the other, with their sizes as
@@ -135,6 +152,11 @@ export class ZstdDecompressor {
   /** Bytes written at `to`; negative for a damaged frame. */
   decompress(to: number, capacity: number, from: number, length: number): number {
     return this.fn.decompress(this.context, to, capacity, from, length);
+  }
+
+  /** With a digest from `decodeDigestMaker`. */
+  decompressDigest(to: number, capacity: number, from: number, length: number, digest: number): number {
+    return this.fn.decompressDigest(this.context, to, capacity, from, length, digest);
   }
 
   decompressDelta(

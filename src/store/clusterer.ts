@@ -2,7 +2,7 @@ import { Kind, mayJoin } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
-import { ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
+import { digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
 import { blockBytes, MAX_BLOCK } from './arena.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { openDictionary } from './dictionaries.js';
@@ -56,7 +56,7 @@ export class Clusterer {
     level: number,
   ) {
     this.compressor = new ZstdCompressor(Math.max(level, LEVEL));
-    this.dictionaries = new Digests(Math.max(level, LEVEL));
+    this.dictionaries = new Digests(digestMaker(Math.max(level, LEVEL)));
     this.decoder = new Decoder(tables, packs, this.workspace, AT.decoder);
   }
 

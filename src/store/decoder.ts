@@ -2,8 +2,9 @@ import { Kind, PAIR_HEAD } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
-import { ZstdDecompressor } from '../native/zstd.js';
+import { decodeDigestMaker, ZstdDecompressor } from '../native/zstd.js';
 import { DEPTH } from './chains.js';
+import { Digests } from './digests.js';
 import { MAX_CLUSTER, MAX_DICTIONARIES } from './layout.js';
 import type { PackSet } from './packs.js';
 import type { Tables } from './tables.js';
@@ -24,6 +25,7 @@ export const DECODER_BYTES = SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + 
  */
 export class Decoder {
   private readonly zstd = new ZstdDecompressor();
+  private readonly dictionaries = new Digests(decodeDigestMaker);
   private readonly address: number;
   private readonly list: number;
   private readonly levels: number;
@@ -85,7 +87,9 @@ export class Decoder {
       case Kind.TEMPLATE_RUN:
         return this.undelta(object, to, packs.address(base), packs.runBytes(base));
       case Kind.DICTIONARY:
-        return this.undelta(object, to, tables.dictionaryAddress(base), tables.dictionaryLength[base]);
+        return (
+          this.inflateWith(base, to, PAGE, tables.addressOf(object), tables.objectLength[object]) === PAGE
+        );
       case Kind.MEMBER:
         return this.copyMember(object, to);
       case Kind.DELTA:
@@ -131,23 +135,37 @@ export class Decoder {
 
   /** Decodes a cluster to the place of the one decoded longest ago; the number of the place, or -1. */
   private decodeCluster(cluster: number): number {
-    const { tables, zstd, clusters } = this;
+    const { tables, clusters } = this;
     if (tables.objectKind[cluster] !== Kind.CLUSTER) return -1;
     const place = (this.lastPlace + 1) % CLUSTERS;
-    const to = this.address + this.clustersAt + place * CLUSTER_BYTES;
-    const from = tables.addressOf(cluster);
-    const length = tables.objectLength[cluster];
-    const dictionary = tables.objectBase[cluster];
-    const written =
-      dictionary === 0 || dictionary > MAX_DICTIONARIES
-        ? zstd.decompress(to, CLUSTER_BYTES, from, length)
-        : zstd.decompressDelta(
-            ...([to, CLUSTER_BYTES, from, length] as const),
-            ...([tables.dictionaryAddress(dictionary), tables.dictionaryLength[dictionary]] as const),
-          );
+    const written = this.inflateWith(
+      ...([tables.objectBase[cluster], this.clustersAt + place * CLUSTER_BYTES, CLUSTER_BYTES] as const),
+      ...([tables.addressOf(cluster), tables.objectLength[cluster]] as const),
+    );
     clusters[place] = written > 0 ? cluster : 0;
     this.lastPlace = place;
     return written > 0 ? place : -1;
+  }
+
+  /** Decompresses to offset `to` with a dictionary (0: none), from a native address. Bytes written, or a negative number. */
+  private inflateWith(
+    dictionary: number,
+    to: number,
+    capacity: number,
+    from: number,
+    length: number,
+  ): number {
+    const { tables, zstd, dictionaries } = this;
+    const target = this.address + to;
+    if (dictionary === 0 || dictionary > MAX_DICTIONARIES)
+      return zstd.decompress(target, capacity, from, length);
+    const version = tables.dictionaryVersion[dictionary];
+    const bytes = tables.dictionaryAddress(dictionary);
+    const size = tables.dictionaryLength[dictionary];
+    const digest = dictionaries.get(tables, version, bytes, size);
+    // Without memory for a digest it takes a little longer.
+    if (digest === 0) return zstd.decompressDelta(target, capacity, from, length, bytes, size);
+    return zstd.decompressDigest(target, capacity, from, length, digest);
   }
 
   private patch(object: number, to: number): boolean {

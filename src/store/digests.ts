@@ -1,5 +1,3 @@
-import { createDigest, freeDigest } from '../native/zstd.js';
-
 /** Digests kept: refinement goes through a mapping in order, so that the next page nearly always needs the last one. */
 const MOST = 3;
 
@@ -9,11 +7,18 @@ interface Entry {
   digest: number;
 }
 
-/** The prefixes a refine worker used last, ready to be used again. */
+/** What libzstd makes of a prefix or dictionary: how, and how it is freed. */
+export interface DigestMaker {
+  /** Of bytes at a native address; 0 when there is no memory for it. */
+  create(bytes: number, length: number): number;
+  free(digest: number): void;
+}
+
+/** The prefixes that were used last, ready to be used again. */
 export class Digests {
   private readonly entries: Entry[] = [];
 
-  constructor(private readonly level: number) {}
+  constructor(private readonly maker: DigestMaker) {}
 
   /**
    * Digest of `length` bytes at a native address, which are always the same for the same `number` of the same thing. 0
@@ -22,10 +27,10 @@ export class Digests {
   get(of: unknown, number: number, address: number, length: number): number {
     const known = this.entries.find((entry) => entry.of === of && entry.number === number);
     if (known !== undefined) return known.digest;
-    const digest = createDigest(address, length, this.level);
+    const digest = this.maker.create(address, length);
     if (digest === 0) return 0;
     this.entries.push({ of, number, digest });
-    if (this.entries.length > MOST) freeDigest(this.entries.shift()!.digest);
+    if (this.entries.length > MOST) this.maker.free(this.entries.shift()!.digest);
     return digest;
   }
 }

@@ -3,7 +3,7 @@ import { isAlone, Kind, PAIR_HEAD } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
-import { ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
+import { digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
 import { Bases, BASES_BYTES } from './bases.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { openDictionary } from './dictionaries.js';
@@ -107,9 +107,9 @@ export class Refiner {
     private readonly options: EncodingOptions,
   ) {
     this.compressor = new ZstdCompressor(options.level);
-    this.dictionaries = new Digests(Math.max(options.level, DICTIONARY_LEVEL));
-    this.hurriedDictionaries = new Digests(options.level);
-    this.runs = new Runs(new Digests(options.level));
+    this.dictionaries = new Digests(digestMaker(Math.max(options.level, DICTIONARY_LEVEL)));
+    this.hurriedDictionaries = new Digests(digestMaker(options.level));
+    this.runs = new Runs(new Digests(digestMaker(options.level)));
     this.training = new Training(tables);
     this.decoder = new Decoder(tables, packs, this.workspace, AT.decoder);
     this.bases = new Bases(tables, this.decoder, sketches, this.workspace, {

@@ -2,6 +2,8 @@
 const HEADER = 16;
 const CAPACITY = 0;
 const COUNT = 1;
+/** Share of the capacity in use from which the index grows: a search that finds nothing looks at some nine entries then. */
+const FULL = 0.75;
 
 /** Words an index of at most `entries` entries needs when it is full. */
 export const hashIndexWords = (entries: number): number =>
@@ -18,7 +20,7 @@ export class HashIndex {
 
   /**
    * `domains` null: one domain only (a template pack). `initial`: capacity to begin with; the index doubles when it
-   * is half full, so that a small store has a small index.
+   * is three quarters full, so that a small store has a small index.
    */
   constructor(
     private readonly words: Uint32Array,
@@ -57,7 +59,7 @@ export class HashIndex {
   }
 
   insert(id: number): void {
-    if (this.words[COUNT] * 2 >= this.words[CAPACITY] && !this.grow()) return;
+    if (this.words[COUNT] >= this.words[CAPACITY] * FULL && !this.grow()) return;
     this.put(id);
     this.words[COUNT]++;
   }

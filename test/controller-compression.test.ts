@@ -78,6 +78,15 @@ describe('the compression of a template', () => {
     expect(stays.status().drift).toBeNull();
   });
 
+  it('drifts from next to nothing by a finite number', () => {
+    const compression = new Compression();
+    const nothing = window({ alone: 0, deltaBytes: 0 });
+    for (let i = 0; i < 100; i++) expect(compression.note(nothing)).toBeNull();
+    expect(until(compression, { alone: 0, deltaBytes: 60 })).toBeNull();
+    const drift = until(compression, { alone: 0, deltaBytes: 900 });
+    expect(drift).toMatchObject({ cause: 'collision', usualRatio: PAGE / 64 });
+  });
+
   it('does not drift by a little, nor before it is known what is usual', () => {
     expect(until(settled(), { alone: 260 })).toBeNull();
     expect(until(settled(5), { alone: 900 })).toBeNull();

@@ -40,6 +40,9 @@ function blend(sums: Sums, more: Sums, over: number): Sums {
 }
 
 const perPage = ({ bytes, pages }: Sums): number => (pages === 0 ? 0 : bytes / pages);
+/** Pages that are nearly all duplicates take nothing: more than nothing is no drift while it is little. */
+const LEAST_BYTES = 64;
+const told = (sums: Sums): number => Math.max(LEAST_BYTES, perPage(sums));
 const share = (part: number, { pages }: Sums): number => (pages === 0 ? 0 : part / pages);
 
 /** Of what makes pages larger than usual, what weighs most, in bytes a page. */
@@ -75,14 +78,14 @@ export class Compression {
     this.total.bytesOut += result.bytesOut;
     this.encodings = addCounts(this.encodings, result.encodings);
     if (this.total.pages < LEAST_PAGES) return null;
-    const growth = perPage(this.recent) / perPage(before);
+    const growth = told(this.recent) / told(before);
     if (this.drift !== null) {
       if (growth < ENDS) this.drift = null;
       return null;
     }
     if (!(growth > BEGINS)) return null;
     const pageBytes = result.bytesIn / result.pages;
-    const [usualRatio, recentRatio] = [before, this.recent].map((of) => pageBytes / perPage(of));
+    const [usualRatio, recentRatio] = [before, this.recent].map((of) => pageBytes / told(of));
     return (this.drift = { cause: causeOf(this.recent, before), usualRatio, recentRatio, since: Date.now() });
   }
 

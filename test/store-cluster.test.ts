@@ -156,3 +156,17 @@ test('a flipped bit in it is never returned as a page', () => {
   const read = Array.from({ length: 8 }, (_, slot) => bench.read(slot));
   expect(read).toContain(null);
 });
+
+test('a device that is full of clusters can be written all the same', () => {
+  const random = testRandom('store-cluster');
+  const slots = 9000;
+  bench = new StoreBench({ slots, arenaBytes: 1024 * 65536 }, 1 << 30, ALONE);
+  const mine = bench.owner('a', 'one');
+  neighbours(random, slots).forEach((page, slot) => store(slot, page, mine));
+  bench.cluster(mine);
+  // More clusters than the table has room for beyond an object a slot and a few.
+  expect(kinds(slots).filter((kind) => kind === Kind.MEMBER).length).toBeGreaterThan(8 * 1024);
+  const fresh = random.bytes(PAGE);
+  for (let slot = 0; slot < slots; slot += 10) expect(bench.write(slot, fresh)).toBe(true);
+  expect(violations(bench)).toEqual([]);
+});

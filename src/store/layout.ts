@@ -125,5 +125,8 @@ export function layout(geometry: Geometry): {
   return { sections, bytes: offset + PAGE };
 }
 
-/** Objects the table holds: one a slot, and some for pages that are written before their predecessor goes. */
-export const objectCount = (geometry: Geometry): number => geometry.slots + 1024;
+/**
+ * Objects the table holds: one a slot, as many that only others rest on (bases and clusters), and some for pages that are
+ * written before their predecessor goes. What is not used costs nothing.
+ */
+export const objectCount = (geometry: Geometry): number => 2 * geometry.slots + 1024;

@@ -229,8 +229,11 @@ export class Refiner {
     const sparse = this.listWords(bases.order[0]);
     if (sparse > GOOD_SPARSE || sparse === 0) {
       this.trySingle();
-      if (bases.count > 1 && this.wanting()) this.tryPair(bases.order[0], bases.order[1]);
-      if (pack !== undefined && same !== 0 && this.wanting()) this.tryRun(task.owner, pack, runAround(same));
+      // The dearest of all: while many pages wait, the next page gains more than this one.
+      const more = !this.hurried;
+      if (more && bases.count > 1 && this.wanting()) this.tryPair(bases.order[0], bases.order[1]);
+      if (more && pack !== undefined && same !== 0 && this.wanting())
+        this.tryRun(task.owner, pack, runAround(same));
     }
     if (sparse > 0 && (best.length === 0 || sparse <= best.length * SPARSE_MARGIN)) this.takeSparse(sparse);
   }

@@ -11,7 +11,7 @@ const MARGIN_MS = 180_000;
 const P99_MS = 100;
 
 /**
- * With `npm run test:vm` only: it passes three times of four. What is known of the fourth is in docs/operating.md, "When
+ * With `npm run test:vm` only: it passed two times of three. What is known of the third is in docs/operating.md, "When
  * the machine runs out of memory".
  */
 const asked = process.env.AGENTZIP_VM === 'long';

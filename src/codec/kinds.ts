@@ -46,6 +46,8 @@ const JOINING = kinds(Kind.ZSTD, Kind.DICTIONARY, Kind.MEMBER);
 const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
 // Staged pages will be gone soon; what is equal to a template's page is found in the template.
 const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE, Kind.CLUSTER);
+// Staged pages are not compared yet, same-filled ones cost nothing, and a cluster is no page.
+const NOT_INDEXED = kinds(Kind.STAGED, Kind.SAME, Kind.CLUSTER);
 const WITH_DICTIONARY = kinds(Kind.DICTIONARY, Kind.CLUSTER);
 
 /** Has it bytes in the arena? */
@@ -56,6 +58,8 @@ export const namesObject = (kind: number): boolean => ON_OBJECT[kind] === 1;
 export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
 /** Has it no base, though it may have a dictionary? */
 export const isAlone = (kind: number): boolean => ALONE[kind] === 1;
+/** Is it found by its content? */
+export const isIndexed = (kind: number): boolean => NOT_INDEXED[kind] === 0;
 /** May its page become one of a cluster? */
 export const mayJoin = (kind: number): boolean => JOINING[kind] === 1;
 /** Is its base a dictionary? That of a cluster may be 0, none. */

@@ -1,3 +1,4 @@
+import { PAGE } from '../native/libc.js';
 import type { EncodingCounts, RefineResult } from '../pager/protocol.js';
 import type { CompressionStatus, Drift, DriftCause } from './api.js';
 
@@ -8,6 +9,8 @@ const LEAST_PAGES = 4 * RECENT_PAGES;
 /** Bytes a page, recent over usual, from which compression is said to drift, and below which it no longer is. */
 const BEGINS = 1.5;
 const ENDS = 1.2;
+/** Pages that are nearly all duplicates take nothing: more than nothing is no drift while it is little. */
+const LEAST_BYTES = 64;
 
 /** What refinement made of pages, with what came long ago counting less. */
 interface Sums {
@@ -17,18 +20,16 @@ interface Sums {
   misfits: number;
   alone: number;
   aloneBytes: number;
-  deltas: number;
   deltaBytes: number;
 }
 
-const NOTHING: Sums = { pages: 0, bytes: 0, misfits: 0, alone: 0, aloneBytes: 0, deltas: 0, deltaBytes: 0 };
+const NOTHING: Sums = { pages: 0, bytes: 0, misfits: 0, alone: 0, aloneBytes: 0, deltaBytes: 0 };
 
 function sumsOf({ pages, bytesOut, misfits, deltas, encodings }: RefineResult): Sums {
   const without = encodings.zstd + encodings.dictionary + encodings.raw;
   return {
     ...{ pages, bytes: bytesOut, misfits, alone: Math.max(0, without - misfits) },
-    aloneBytes: Math.max(0, bytesOut - deltas.bytes),
-    ...{ deltas: deltas.pages, deltaBytes: deltas.bytes },
+    ...{ aloneBytes: Math.max(0, bytesOut - deltas.bytes), deltaBytes: deltas.bytes },
   };
 }
 
@@ -40,9 +41,6 @@ function blend(sums: Sums, more: Sums, over: number): Sums {
 }
 
 const perPage = ({ bytes, pages }: Sums): number => (pages === 0 ? 0 : bytes / pages);
-/** Pages that are nearly all duplicates take nothing: more than nothing is no drift while it is little. */
-const LEAST_BYTES = 64;
-const told = (sums: Sums): number => Math.max(LEAST_BYTES, perPage(sums));
 const share = (part: number, { pages }: Sums): number => (pages === 0 ? 0 : part / pages);
 
 /** Of what makes pages larger than usual, what weighs most, in bytes a page. */
@@ -78,15 +76,15 @@ export class Compression {
     this.total.bytesOut += result.bytesOut;
     this.encodings = addCounts(this.encodings, result.encodings);
     if (this.total.pages < LEAST_PAGES) return null;
-    const growth = told(this.recent) / told(before);
+    const [usual, recent] = [before, this.recent].map((of) => Math.max(LEAST_BYTES, perPage(of)));
+    const growth = recent / usual;
     if (this.drift !== null) {
       if (growth < ENDS) this.drift = null;
       return null;
     }
     if (!(growth > BEGINS)) return null;
-    const pageBytes = result.bytesIn / result.pages;
-    const [usualRatio, recentRatio] = [before, this.recent].map((of) => pageBytes / told(of));
-    return (this.drift = { cause: causeOf(this.recent, before), usualRatio, recentRatio, since: Date.now() });
+    const cause = causeOf(this.recent, before);
+    return (this.drift = { cause, usualRatio: PAGE / usual, recentRatio: PAGE / recent, since: Date.now() });
   }
 
   status(): CompressionStatus {
@@ -95,7 +93,7 @@ export class Compression {
     return {
       ...{ pages, bytesIn, bytesOut },
       ratio: bytesOut > 0 ? bytesIn / bytesOut : null,
-      recentRatio: recent > 0 ? bytesIn / pages / recent : null,
+      recentRatio: recent > 0 ? PAGE / recent : null,
       encodings: this.encodings,
       drift: this.drift,
     };

@@ -109,17 +109,12 @@ export class ZstdCompressor {
 }
 
 /**
- * Bytes made ready to be a prefix many times: libzstd's match tables over them. They must stay where they are until
- * the digest is freed. Address of the digest, or 0.
+ * Makes bytes ready to be a prefix many times: libzstd's match tables over them, for a level. They must stay where they are
+ * until the digest is freed. A digest is its address, or 0.
  */
-const createDigest = (bytes: number, length: number, level: number): number =>
-  zstd().createDigest(bytes, length, level);
-const freeDigest = (digest: number): void => void zstd().freeDigest(digest);
-
-/** The two for a level. */
 export const digestMaker = (level: number) => ({
-  create: (bytes: number, length: number): number => createDigest(bytes, length, level),
-  free: freeDigest,
+  create: (bytes: number, length: number): number => zstd().createDigest(bytes, length, level),
+  free: (digest: number): void => void zstd().freeDigest(digest),
 });
 
 /** The same for decompressing: a dictionary's tables are built once and not for each page. */

@@ -24,6 +24,14 @@ interface OwnerQueue {
   idle: (() => void)[];
 }
 
+/** A batch to refine; none while pages are put together. */
+interface Job {
+  owner: number;
+  slots: Uint32Array;
+  templatePages: Uint32Array;
+}
+const NONE = new Uint32Array();
+
 export interface RefineQueueOptions {
   /** See Volatile. */
   windowOpen: Int32Array;
@@ -38,9 +46,8 @@ export interface RefineQueueOptions {
 /** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
-  /** Workers with a batch, and whose. */
-  private readonly busy = new Map<Worker, number>();
-  private readonly handedOut = new Map<Worker, { slots: Uint32Array; templatePages: Uint32Array }>();
+  /** What workers have in hand. */
+  private readonly busy = new Map<Worker, Job>();
   private readonly releases = new Map<number, () => void>();
   /** Owner ids in the order of their turns. */
   private turns: number[] = [];
@@ -62,8 +69,8 @@ export class RefineQueue {
     this.workers.delete(worker);
     this.training.delete(worker);
     for (const released of this.releases.values()) released();
-    const owner = this.busy.get(worker);
-    if (owner !== undefined) this.take(worker, { owner, processed: BATCH_PAGES, trains: false });
+    const job = this.busy.get(worker);
+    if (job !== undefined) this.take(worker, { owner: job.owner, processed: BATCH_PAGES, trains: false });
   }
 
   add(
@@ -138,6 +145,7 @@ export class RefineQueue {
       if (reply.trained !== null) this.options.trained(reply.trained);
       return this.dispatch();
     }
+    const job = this.busy.get(worker)!;
     this.busy.delete(worker);
     const queue = this.owners.get(reply.owner);
     if ('clusteredTo' in reply) {
@@ -147,11 +155,9 @@ export class RefineQueue {
     }
     if (reply.trains) this.training.add(worker);
     if (queue !== undefined) {
-      // What the window's end left undone waits for the next one. A worker that died while it put pages together had none.
-      const batch = this.handedOut.get(worker);
-      queue.slots.push(...(batch?.slots.subarray(reply.processed) ?? []));
-      queue.templatePages.push(...(batch?.templatePages.subarray(reply.processed) ?? []));
-      this.handedOut.delete(worker);
+      // What the window's end left undone waits for the next one.
+      queue.slots.push(...job.slots.subarray(reply.processed));
+      queue.templatePages.push(...job.templatePages.subarray(reply.processed));
       this.finish(queue);
       if (queue.next === queue.slots.length) queue.slots.length = queue.templatePages.length = queue.next = 0;
     }
@@ -173,20 +179,15 @@ export class RefineQueue {
       }
       const queue = this.queue(owner);
       const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
-      const batch = {
+      const job = {
+        owner,
         slots: Uint32Array.from(queue.slots.slice(queue.next, end)),
         templatePages: Uint32Array.from(queue.templatePages.slice(queue.next, end)),
       };
-      this.busy.set(worker, owner);
-      this.handedOut.set(worker, batch);
+      this.busy.set(worker, job);
       queue.working++;
-      worker.postMessage({
-        op: 'refine',
-        owner,
-        domain: queue.domain,
-        pack: queue.pack,
-        ...batch,
-      } satisfies RefineRequest);
+      const { domain, pack } = queue;
+      worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
       queue.next = end;
     }
   }
@@ -199,7 +200,7 @@ export class RefineQueue {
       const { domain, rested: before, clusterFrom: from } = queue;
       queue.clusterFrom = -1;
       queue.working++;
-      this.busy.set(worker, owner);
+      this.busy.set(worker, { owner, slots: NONE, templatePages: NONE });
       const request: RefineRequest = { op: 'cluster', task: { owner, domain, before }, from };
       worker.postMessage(request);
       return true;

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { nameThread, threadCpuMs } from '../native/process.js';
-import { Clusterer } from '../store/clusterer.js';
+import { Clusterer, PASS_PAGES } from '../store/clusterer.js';
 import { PackSet } from '../store/packs.js';
 import { Refiner } from '../store/refiner.js';
 import { Tables } from '../store/tables.js';
@@ -15,8 +15,6 @@ import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js
  * Results handed over at a time: waking the data loop costs more than a page.
  */
 const RESULTS_A_RING = 16;
-/** Pages put together before it is asked whether others wait to be refined: some 7 ms. */
-const CLUSTERED_PAGES = 128;
 
 const input = workerData as RefineWorkerInput;
 const port = parentPort!;
@@ -53,7 +51,7 @@ function cluster({ task, from }: RefineRequest & { op: 'cluster' }): RefineReply
   const { owner } = task;
   const before = threadCpuMs();
   const isOpen = (): boolean => Atomics.load(shared.windowOpen, owner) === 1;
-  const clusteredTo = clusterer.pass(task, from, CLUSTERED_PAGES, isOpen);
+  const clusteredTo = clusterer.pass(task, from, PASS_PAGES, isOpen);
   attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
   return { owner, clusteredTo };

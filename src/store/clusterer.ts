@@ -2,14 +2,14 @@ import { Kind, mayJoin } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
-import { digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
+import { digestMaker, ZstdCompressor } from '../native/zstd.js';
 import { blockBytes, MAX_BLOCK } from './arena.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
-import { openDictionary } from './dictionaries.js';
+import { digestOf, openDictionary } from './dictionaries.js';
 import { Digests } from './digests.js';
 import { MAX_CLUSTER, OWNER_MASK, Super } from './layout.js';
 import type { PackSet } from './packs.js';
-import { Member, MEMBER_WORDS, MEMBERS, memberWords, Result, type ResultRing } from './results.js';
+import { Member, MEMBERS, memberWords, Result, type ResultRing } from './results.js';
 import type { Tables } from './tables.js';
 
 /** Fewer pages gain too little. */
@@ -18,6 +18,9 @@ const LEAST = 2;
 const WORTH = 0.95;
 /** Level for pages that rest: some 40 µs a page, as much as for one alone with its dictionary. */
 const LEVEL = 6;
+
+/** Pages of a pass between two looks at what else is to be done: some 7 ms. */
+export const PASS_PAGES = 128;
 
 const AT = {
   pages: 0,
@@ -41,10 +44,8 @@ export interface ClusterTask {
 export class Clusterer {
   private readonly workspace = new Workspace(AT.decoder + DECODER_BYTES);
   private readonly compressor: ZstdCompressor;
-  private readonly decompressor = new ZstdDecompressor();
   private readonly dictionaries: Digests;
   private readonly decoder: Decoder;
-  private readonly slots = new Uint32Array(MAX_CLUSTER);
   private count = 0;
   /** Bytes the pages at hand take now. */
   private taken = 0;
@@ -105,7 +106,6 @@ export class Clusterer {
     const isMember = tables.objectKind[object] === Kind.MEMBER;
     const block = isMember ? tables.objectBase[object] : object;
     this.taken += blockBytes(tables.objectLength[block]) / (isMember ? Math.max(1, this.left(object)) : 1);
-    this.slots[count] = slot;
     // The entry is the next one to be published: members are noted in it as they are found.
     const at = memberWords(this.ring.reserve(), count);
     const { words } = this.ring;
@@ -123,7 +123,7 @@ export class Clusterer {
     this.count = this.taken = 0;
     const dictionary = openDictionary(tables, domain);
     const version = tables.dictionaryVersion[dictionary];
-    const length = this.compress(count, dictionary, version);
+    const length = this.compress(count, dictionary);
     if (length <= 0 || blockBytes(length) > WORTH * taken || !this.restores(count, length, dictionary))
       return;
     const entry = ring.reserve();
@@ -134,36 +134,26 @@ export class Clusterer {
     words[entry + Result.BASE] = dictionary;
     words[entry + Result.BASE_HASH_LOW] = version;
     words[entry + Result.OWNER] = owner;
-    const frame = ring.payload(entry) + MAX_CLUSTER * MEMBER_WORDS * 4;
-    memcpy(frame, this.workspace.address + AT.output, length);
+    memcpy(ring.frame(entry), this.workspace.address + AT.output, length);
     ring.publish();
   }
 
-  private compress(count: number, dictionary: number, version: number): number {
+  private compress(count: number, dictionary: number): number {
     const { compressor, tables } = this;
     const { address } = this.workspace;
     const to = address + AT.output;
     const from = address + AT.pages;
     const bytes = count * PAGE;
     if (dictionary === 0) return compressor.compress(to, MAX_BLOCK, from, bytes);
-    const prefix = tables.dictionaryAddress(dictionary);
-    const digest = this.dictionaries.get(tables, version, prefix, tables.dictionaryLength[dictionary]);
+    const digest = digestOf(this.dictionaries, tables, dictionary);
     return digest === 0 ? 0 : compressor.compressDigest(to, MAX_BLOCK, from, bytes, digest);
   }
 
   private restores(count: number, length: number, dictionary: number): boolean {
-    const { decompressor, tables, workspace } = this;
-    const to = workspace.address + AT.check;
-    const from = workspace.address + AT.output;
+    const { decoder, workspace } = this;
     const bytes = count * PAGE;
-    const restored =
-      dictionary === 0
-        ? decompressor.decompress(to, bytes, from, length)
-        : decompressor.decompressDelta(
-            ...([to, bytes, from, length] as const),
-            ...([tables.dictionaryAddress(dictionary), tables.dictionaryLength[dictionary]] as const),
-          );
-    if (restored !== bytes) return false;
+    const from = workspace.address + AT.output;
+    if (decoder.inflateWith(dictionary, AT.check, bytes, from, length) !== bytes) return false;
     for (let at = 0; at < bytes; at += PAGE) {
       if (workspace.kernels.differingWords(AT.pages + at, AT.check + at) !== 0) return false;
     }

@@ -1,18 +1,9 @@
 import { Kind, mayJoin, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
 import { PAGE } from '../native/libc.js';
 import type { Dictionaries } from './dictionaries.js';
-import { MAX_CLUSTER, MAX_OWNERS, OWNER_MASK } from './layout.js';
+import { MAX_OWNERS, OWNER_MASK } from './layout.js';
 import { noFields, type Objects } from './objects.js';
-import {
-  DUPLICATE,
-  Member,
-  MEMBER_WORDS,
-  MEMBERS,
-  memberWords,
-  MISFIT,
-  Result,
-  type ResultRing,
-} from './results.js';
+import { DUPLICATE, Member, MEMBERS, memberWords, MISFIT, Result, type ResultRing } from './results.js';
 import type { Tables } from './tables.js';
 import { OWNER_STATS, OwnerStat, type Volatile } from './volatile.js';
 
@@ -112,7 +103,7 @@ export class Commits {
     // Of how many pages it was made: what is left of it is worth less and less.
     fields.hashLow = count;
     fields.hashHigh = 0;
-    const cluster = objects.make(fields, ring.payload(entry) + MAX_CLUSTER * MEMBER_WORDS * 4);
+    const cluster = objects.make(fields, ring.frame(entry));
     if (cluster === 0) return;
     objects.retain(cluster);
     for (let i = 0; i < count; i++) this.join(cluster, ring, memberWords(entry, i), i, domain);

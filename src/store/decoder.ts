@@ -4,6 +4,7 @@ import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { decodeDigestMaker, ZstdDecompressor } from '../native/zstd.js';
 import { DEPTH } from './chains.js';
+import { digestOf } from './dictionaries.js';
 import { Digests } from './digests.js';
 import { MAX_CLUSTER, MAX_DICTIONARIES } from './layout.js';
 import type { PackSet } from './packs.js';
@@ -118,19 +119,22 @@ export class Decoder {
 
   /** From the cluster as it was decoded last, while that is the same cluster. */
   private copyMember(object: number, to: number): boolean {
-    const { clusters, tables, workspace } = this;
+    const { clusters, tables } = this;
     const cluster = tables.objectBase[object];
     const page = tables.objectLength[object] * PAGE;
-    for (const fresh of [false, true]) {
-      const known = fresh ? -1 : clusters.indexOf(cluster);
-      const place = known >= 0 ? known : this.decodeCluster(cluster);
-      if (place < 0 || page >= CLUSTER_BYTES) return false;
-      const at = this.clustersAt + place * CLUSTER_BYTES + page;
-      workspace.bytes.copyWithin(to, at, at + PAGE);
-      // The number may have been another cluster's.
-      if (known < 0 || this.matches(object, to)) return true;
-    }
-    return false;
+    if (page >= CLUSTER_BYTES) return false;
+    const known = clusters.indexOf(cluster);
+    // The number may have been another cluster's.
+    if (known >= 0 && this.copyFrom(known, page, to) && this.matches(object, to)) return true;
+    return this.copyFrom(this.decodeCluster(cluster), page, to);
+  }
+
+  /** False when there is no such place. */
+  private copyFrom(place: number, page: number, to: number): boolean {
+    if (place < 0) return false;
+    const at = this.clustersAt + place * CLUSTER_BYTES + page;
+    this.workspace.bytes.copyWithin(to, at, at + PAGE);
+    return true;
   }
 
   /** Decodes a cluster to the place of the one decoded longest ago; the number of the place, or -1. */
@@ -138,34 +142,29 @@ export class Decoder {
     const { tables, clusters } = this;
     if (tables.objectKind[cluster] !== Kind.CLUSTER) return -1;
     const place = (this.lastPlace + 1) % CLUSTERS;
-    const written = this.inflateWith(
-      ...([tables.objectBase[cluster], this.clustersAt + place * CLUSTER_BYTES, CLUSTER_BYTES] as const),
-      ...([tables.addressOf(cluster), tables.objectLength[cluster]] as const),
-    );
+    const to = this.clustersAt + place * CLUSTER_BYTES;
+    const from = tables.addressOf(cluster);
+    const length = tables.objectLength[cluster];
+    const written = this.inflateWith(tables.objectBase[cluster], to, CLUSTER_BYTES, from, length);
     clusters[place] = written > 0 ? cluster : 0;
     this.lastPlace = place;
     return written > 0 ? place : -1;
   }
 
-  /** Decompresses to offset `to` with a dictionary (0: none), from a native address. Bytes written, or a negative number. */
-  private inflateWith(
-    dictionary: number,
-    to: number,
-    capacity: number,
-    from: number,
-    length: number,
-  ): number {
-    const { tables, zstd, dictionaries } = this;
+  /**
+   * Decompresses from a native address to the workspace at `to`, with a dictionary (0: none). Bytes written, or a negative
+   * number.
+   */
+  inflateWith(dictionary: number, to: number, capacity: number, from: number, length: number): number {
+    const { tables, zstd } = this;
     const target = this.address + to;
     if (dictionary === 0 || dictionary > MAX_DICTIONARIES)
       return zstd.decompress(target, capacity, from, length);
-    const version = tables.dictionaryVersion[dictionary];
-    const bytes = tables.dictionaryAddress(dictionary);
-    const size = tables.dictionaryLength[dictionary];
-    const digest = dictionaries.get(tables, version, bytes, size);
+    const digest = digestOf(this.dictionaries, tables, dictionary);
+    if (digest !== 0) return zstd.decompressDigest(target, capacity, from, length, digest);
     // Without memory for a digest it takes a little longer.
-    if (digest === 0) return zstd.decompressDelta(target, capacity, from, length, bytes, size);
-    return zstd.decompressDigest(target, capacity, from, length, digest);
+    const bytes = tables.dictionaryAddress(dictionary);
+    return zstd.decompressDelta(target, capacity, from, length, bytes, tables.dictionaryLength[dictionary]);
   }
 
   private patch(object: number, to: number): boolean {

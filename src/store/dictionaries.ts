@@ -1,4 +1,5 @@
 import { punchHole } from '../native/files.js';
+import type { Digests } from './digests.js';
 import { DICTIONARY_BYTES, MAX_DICTIONARIES } from './layout.js';
 import type { Tables } from './tables.js';
 
@@ -8,6 +9,12 @@ export function openDictionary({ dictionaryDomain, dictionaryOpen }: Tables, dom
     if (dictionaryDomain[number] === domain && dictionaryOpen[number] === 1) return number;
   }
   return 0;
+}
+
+/** A dictionary's digest of this kind; 0 when there is no memory for it. */
+export function digestOf(digests: Digests, tables: Tables, number: number): number {
+  const version = tables.dictionaryVersion[number];
+  return digests.get(tables, version, tables.dictionaryAddress(number), tables.dictionaryLength[number]);
 }
 
 /**

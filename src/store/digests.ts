@@ -25,8 +25,11 @@ export class Digests {
    * when libzstd has no memory for it.
    */
   get(of: unknown, number: number, address: number, length: number): number {
-    const known = this.entries.find((entry) => entry.of === of && entry.number === number);
-    if (known !== undefined) return known.digest;
+    // The data loop asks for each page: nothing is allocated here.
+    for (let i = 0; i < this.entries.length; i++) {
+      const entry = this.entries[i];
+      if (entry.of === of && entry.number === number) return entry.digest;
+    }
     const digest = this.maker.create(address, length);
     if (digest === 0) return 0;
     this.entries.push({ of, number, digest });

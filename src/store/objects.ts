@@ -1,4 +1,12 @@
-import { canBeBase, hasBlock, Kind, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
+import {
+  canBeBase,
+  hasBlock,
+  isIndexed,
+  Kind,
+  namesDictionary,
+  namesObject,
+  namesTemplate,
+} from '../codec/kinds.js';
 import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
 import { DEPTH, depthOf } from './chains.js';
@@ -26,10 +34,6 @@ export const noFields = (): ObjectFields => ({
 });
 
 const isPair = (kind: number): boolean => kind === Kind.PAIR || kind === Kind.TEMPLATE_PAIR;
-/** Staged pages are not found by content: they are not compared yet. Same-filled ones cost nothing. A cluster is no page. */
-const NOT_INDEXED: Partial<Record<number, 1>> = { [Kind.STAGED]: 1, [Kind.SAME]: 1, [Kind.CLUSTER]: 1 };
-const isIndexed = (kind: number): boolean => NOT_INDEXED[kind] !== 1;
-
 /** The object table: makes, counts and frees objects. Used by the data loop only. */
 export class Objects {
   /** Objects that name each pack; a pack in use must stay. */

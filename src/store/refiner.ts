@@ -6,7 +6,7 @@ import { memcpy } from '../native/memory.js';
 import { digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
 import { Bases, BASES_BYTES } from './bases.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
-import { openDictionary } from './dictionaries.js';
+import { digestOf, openDictionary } from './dictionaries.js';
 import { Digests } from './digests.js';
 import type { HashIndex } from './hash-index.js';
 import { packReference, type PackSet, type PackView } from './packs.js';
@@ -212,7 +212,7 @@ export class Refiner {
     const bytes = tables.dictionaryAddress(dictionary);
     const length = tables.dictionaryLength[dictionary];
     const digests = this.hurried ? this.hurriedDictionaries : this.dictionaries;
-    const digest = digests.get(tables, this.version, bytes, length);
+    const digest = digestOf(digests, tables, dictionary);
     if (digest === 0) return false;
     this.tryDigest(Kind.DICTIONARY, dictionary, digest, bytes, length);
     return true;

@@ -35,7 +35,8 @@ export const DUPLICATE = 100;
 export const MISFIT = 256;
 
 /** Of a cluster: a table of its members, and the frame. */
-export const PAYLOAD_BYTES = MAX_CLUSTER * MEMBER_WORDS * 4 + MAX_BLOCK;
+const MEMBERS_BYTES = MAX_CLUSTER * MEMBER_WORDS * 4;
+const PAYLOAD_BYTES = MEMBERS_BYTES + MAX_BLOCK;
 const HEADER_BYTES = 64;
 const HEADER_WORDS = HEADER_BYTES / 4;
 const ENTRY_BYTES = HEADER_BYTES + PAYLOAD_BYTES;
@@ -89,6 +90,11 @@ export class ResultRing {
 
   consume(): void {
     Atomics.store(this.control, TAIL, (this.control[TAIL] + 1) | 0);
+  }
+
+  /** Native address of a cluster's frame, behind the table of its members. */
+  frame(entry: number): number {
+    return this.payload(entry) + MEMBERS_BYTES;
   }
 
   /** Native address of an entry's payload, PAYLOAD_BYTES. */

@@ -36,7 +36,7 @@ export interface Trained {
 }
 
 /** How well a domain's dictionary does. */
-interface Record {
+interface Score {
   version: number;
   pages: number;
   /** Bytes a page, now and when the dictionary was young. */
@@ -58,7 +58,7 @@ interface Collection {
  * and the first to be done wins.
  */
 export class Training {
-  private readonly records = new Map<number, Record>();
+  private readonly scores = new Map<number, Score>();
   private readonly collections = new Map<number, Collection>();
   /** Domains of which enough was collected. */
   private readonly ready: number[] = [];
@@ -104,14 +104,14 @@ export class Training {
   /** Does the dictionary much worse than when it was young? */
   private drifts(domain: number, dictionary: number, bytes: number): boolean {
     const version = this.tables.dictionaryVersion[dictionary];
-    let record = this.records.get(domain);
-    if (record?.version !== version) {
-      record = { version, pages: 0, average: bytes, young: 0 };
-      this.records.set(domain, record);
+    let score = this.scores.get(domain);
+    if (score?.version !== version) {
+      score = { version, pages: 0, average: bytes, young: 0 };
+      this.scores.set(domain, score);
     }
-    record.average += (bytes - record.average) / Math.min(++record.pages, 2 ** SHIFT);
-    if (record.pages === SETTLE) record.young = record.average;
-    return record.pages > SETTLE && record.average > record.young * DRIFT;
+    score.average += (bytes - score.average) / Math.min(++score.pages, 2 ** SHIFT);
+    if (score.pages === SETTLE) score.young = score.average;
+    return score.pages > SETTLE && score.average > score.young * DRIFT;
   }
 
   private collect(domain: number, dictionary: number): Collection | undefined {

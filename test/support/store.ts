@@ -2,6 +2,7 @@ import { closeSync } from 'node:fs';
 import { canBeBase, hasBlock, Kind, namesDictionary, namesObject } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate, view } from '../../src/native/memory.js';
+import { DEFAULT_POLICY } from '../../src/policy/defaults.js';
 import { blockBytes } from '../../src/store/arena.js';
 import { Clusterer } from '../../src/store/clusterer.js';
 import { DEPTH, depthOf } from '../../src/store/chains.js';
@@ -16,16 +17,7 @@ import { createVolatile, Volatile } from '../../src/store/volatile.js';
 
 export const PAGE = 4096;
 
-export const ENCODING: EncodingOptions = {
-  cutoff: 0.9,
-  level: 3,
-  delta: true,
-  siblings: true,
-  duplicates: true,
-  dictionary: true,
-  clusters: true,
-  candidates: 3,
-};
+export const ENCODING: EncodingOptions = DEFAULT_POLICY.encoding;
 
 /** A store with a refiner in this very thread: what the pager's threads do, step by step. */
 export class StoreBench {

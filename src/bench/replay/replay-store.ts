@@ -6,7 +6,7 @@ import { PAGE } from '../../native/libc.js';
 import { memfdCreate, munmap, residentBytes } from '../../native/memory.js';
 import { threadCpuMs } from '../../native/process.js';
 import { NO_TEMPLATE_PAGE } from '../../pager/protocol.js';
-import { Clusterer } from '../../store/clusterer.js';
+import { Clusterer, PASS_PAGES } from '../../store/clusterer.js';
 import { layout, SEGMENT, Super } from '../../store/layout.js';
 import { openPack } from '../../store/pack.js';
 import { mapPack, packResidentBytes, PackSet, type PackMapping, unmapPack } from '../../store/packs.js';
@@ -18,7 +18,6 @@ import { createVolatile, memoryBytes, Volatile, type VolatileMapping } from '../
 
 /** Results between two commits, and what is looked at when house is kept: as the pager's threads have it. */
 const RESULTS_A_RING = 16;
-const CLUSTERED_PAGES = 128;
 const HOUSE = { objects: 4000, punches: 1024, segments: 64 };
 /** Least rounds: each moves what the one before has made room for. */
 const ROUNDS = 12;
@@ -166,7 +165,7 @@ export class ReplayStore {
     const task = { owner, domain: tables.ownerDomains[owner], before: tables.superblock[Super.SEQUENCE] };
     const started = threadCpuMs();
     for (let from = 0; from >= 0;) {
-      from = this.clusterer.pass(task, from, CLUSTERED_PAGES, () => true);
+      from = this.clusterer.pass(task, from, PASS_PAGES, () => true);
       while (store.commitNext(this.shared.rings[0]));
     }
     spent.clusterMs += threadCpuMs() - started;

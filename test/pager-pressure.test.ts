@@ -11,8 +11,8 @@ const MARGIN_MS = 180_000;
 const P99_MS = 100;
 
 /**
- * With `npm run test:vm` only: it passed two times of three. What is known of the third is in docs/operating.md, "When
- * the machine runs out of memory".
+ * With `npm run test:vm` only: the kernel's loop driver hangs in some runs. See docs/operating.md, "When the machine runs out of
+ * memory".
  */
 const asked = process.env.AGENTZIP_VM === 'long';
 const guest = asked ? prepareGuest() : null;

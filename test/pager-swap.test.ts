@@ -33,3 +33,23 @@ test('pages of an ended process are freed in the store', { timeout: 120_000 }, a
     .poll(async () => (await pager!.client.request('status', {})).usedSlots, { timeout: 20_000 })
     .toBeLessThan(before.usedSlots / 4);
 });
+
+test(
+  'pages that nobody claims are made smaller, and come back as they were',
+  { timeout: 120_000 },
+  async () => {
+    pager = await launchPager();
+    hog = await Hog.start(96, 32);
+    const staged = async () => {
+      const { encodings, encodingBytes } = await pager!.client.request('status', {});
+      return { pages: encodings.staged, bytes: encodingBytes.staged };
+    };
+    const { pages } = await staged();
+    expect(pages).toBeGreaterThan(48 * 256);
+    // A third of them compress by themselves.
+    const now = async () => (await staged()).bytes;
+    await expect.poll(now, { timeout: 60_000, interval: 500 }).toBeLessThan(0.75 * pages * 4096);
+    expect(await hog.ask('verify')).toBe('ok');
+    expect((await pager.client.request('status', {})).corruptPages).toBe(0);
+  },
+);

@@ -64,7 +64,17 @@ async function makePack(random: Random, families: Uint8Array[]): Promise<number>
 }
 
 const MET = [
-  ...[Kind.SAME, Kind.STAGED, Kind.RAW, Kind.ZSTD, Kind.DELTA, Kind.PAIR, Kind.SPARSE, Kind.TEMPLATE],
+  ...[
+    Kind.SAME,
+    Kind.STAGED,
+    Kind.QUICK,
+    Kind.RAW,
+    Kind.ZSTD,
+    Kind.DELTA,
+    Kind.PAIR,
+    Kind.SPARSE,
+    Kind.TEMPLATE,
+  ],
   ...[
     Kind.TEMPLATE_DELTA,
     Kind.TEMPLATE_RUN,
@@ -116,6 +126,7 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       for (let i = slot; i < slot + count; i++) shadow.delete(i);
     } else if (dice < 85) {
       bench.claim(ownerOf(slot), [slot]);
+      bench.refiner.rushed = random.below(4) === 0;
       // Sometimes the result meets a store that has changed meanwhile.
       const from = random.below(2) === 0 ? pack : 0;
       const refined = bench.refine(slot, ownerOf(slot), from, 4 * random.below(TEMPLATE_PAGES / 4 + 1));

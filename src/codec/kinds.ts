@@ -31,6 +31,8 @@ export const Kind = {
   MEMBER: 14,
   /** Pages compressed as one, with the dictionary that the base names, if any. No slot names it: its members do. */
   CLUSTER: 15,
+  /** zstd by itself for want of time or room, waiting to be refined. Nobody's yet, as a staged page. */
+  QUICK: 16,
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
@@ -45,11 +47,14 @@ const ON_TEMPLATE = kinds(Kind.TEMPLATE, Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN,
 const JOINING = kinds(Kind.ZSTD, Kind.DICTIONARY, Kind.MEMBER);
 const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
 // Staged pages will be gone soon; what is equal to a template's page is found in the template.
-const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.TEMPLATE, Kind.CLUSTER);
+const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.QUICK, Kind.TEMPLATE, Kind.CLUSTER);
 // Staged pages are not compared yet, same-filled ones cost nothing, and a cluster is no page.
-const NOT_INDEXED = kinds(Kind.STAGED, Kind.SAME, Kind.CLUSTER);
+const NOT_INDEXED = kinds(Kind.STAGED, Kind.QUICK, Kind.SAME, Kind.CLUSTER);
+const WAITING = kinds(Kind.STAGED, Kind.QUICK);
 const WITH_DICTIONARY = kinds(Kind.DICTIONARY, Kind.CLUSTER);
 
+/** Is it still to be refined? */
+export const awaitsRefinement = (kind: number): boolean => WAITING[kind] === 1;
 /** Has it bytes in the arena? */
 export const hasBlock = (kind: number): boolean => BLOCKLESS[kind] === 0;
 /** Is its base another object? */

@@ -1,4 +1,4 @@
-import { hasBlock, Kind, namesObject } from '../codec/kinds.js';
+import { awaitsRefinement, hasBlock, Kind, namesObject } from '../codec/kinds.js';
 import { blockBytes } from '../store/arena.js';
 import { residentBytes } from '../native/memory.js';
 import { layout, MAX_OWNERS, OWNER_MASK, Super, type Section } from '../store/layout.js';
@@ -22,6 +22,7 @@ const noCounts = (): EncodingCounts => ({
 const FIELD: Partial<Record<number, keyof EncodingCounts>> = {
   [Kind.SAME]: 'same',
   [Kind.STAGED]: 'staged',
+  [Kind.QUICK]: 'staged',
   [Kind.RAW]: 'raw',
   [Kind.ZSTD]: 'zstd',
   [Kind.DELTA]: 'delta',
@@ -67,7 +68,7 @@ export function countStore(tables: Tables): StoreUse {
     const owner = slotOwner[slot] & OWNER_MASK;
     usedSlots++;
     slots[owner]++;
-    if (kind === Kind.STAGED) staged[owner]++;
+    if (awaitsRefinement(kind)) staged[owner]++;
     if (hasBlock(kind)) bytes[owner] += share(object);
     if (namesObject(kind)) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
     const field = seen[object] === 1 && kind !== Kind.SAME ? 'duplicate' : FIELD[kind];

@@ -1,5 +1,5 @@
 import { isLocked } from '../native/files.js';
-import type { EncodingOptions } from '../store/refiner.js';
+import type { EncodingOptions } from '../store/encoding.js';
 
 /** What a pager is started with; JSON on its command line. */
 export interface PagerOptions {

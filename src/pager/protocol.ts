@@ -67,7 +67,7 @@ export interface EncodingCounts {
   clustered: number;
   zstd: number;
   raw: number;
-  /** Not refined yet. */
+  /** Not refined yet: as written, or for want of time or room compressed by themselves. */
   staged: number;
 }
 

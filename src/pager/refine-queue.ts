@@ -1,18 +1,54 @@
 import type { Worker } from 'node:worker_threads';
+import type { Unclaimed } from '../store/shrinker.js';
 import type { Trained } from '../store/training.js';
 import type { RefineReply, RefineRequest } from './threads.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
 const BATCH_PAGES = 64;
 
+/** Pages that wait, in order. */
+class Backlog {
+  private readonly slots: number[] = [];
+  private readonly templatePages: number[] = [];
+  /** The first that is not handed out. */
+  private next = 0;
+
+  get length(): number {
+    return this.slots.length - this.next;
+  }
+
+  add(slots: ArrayLike<number>, templatePages: ArrayLike<number>): void {
+    for (let i = 0; i < slots.length; i++) {
+      this.slots.push(slots[i]);
+      this.templatePages.push(templatePages[i]);
+    }
+  }
+
+  /** Hands out the next `limit` at most. */
+  take(limit: number): Pages {
+    const end = Math.min(this.next + limit, this.slots.length);
+    const pages = {
+      slots: Uint32Array.from(this.slots.slice(this.next, end)),
+      templatePages: Uint32Array.from(this.templatePages.slice(this.next, end)),
+    };
+    this.next = end;
+    if (this.length === 0) this.slots.length = this.templatePages.length = this.next = 0;
+    return pages;
+  }
+}
+
+interface Pages {
+  slots: Uint32Array;
+  templatePages: Uint32Array;
+}
+
 interface OwnerQueue {
   domain: number;
   pack: number;
   open: boolean;
-  /** Claimed pages in order; `next` is the first not handed out. */
-  slots: number[];
-  templatePages: number[];
-  next: number;
+  /** Claimed pages; those that for want of time were only made smaller wait until no other does. */
+  fresh: Backlog;
+  deferred: Backlog;
   /** The store's sequence when its last window opened, and its last but one; null before there was one. */
   opened: number | null;
   rested: number | null;
@@ -25,12 +61,13 @@ interface OwnerQueue {
 }
 
 /** A batch to refine; none while pages are put together. */
-interface Job {
+interface Job extends Pages {
   owner: number;
-  slots: Uint32Array;
-  templatePages: Uint32Array;
+  deferred: boolean;
 }
 const NONE = new Uint32Array();
+/** Sequences run modulo 2^32: half of them are earlier than one. */
+const HALF = 2 ** 31 - 1;
 
 export interface RefineQueueOptions {
   /** See Volatile. */
@@ -52,11 +89,21 @@ export class RefineQueue {
   /** Owner ids in the order of their turns. */
   private turns: number[] = [];
 
+  /** Which pages are made smaller if nobody has claimed them, and from which slot on (-1: done, or being done). */
+  private unclaimed: Unclaimed;
+  private shrinkFrom = -1;
+  /** The store's sequence at the last {@link tidy}. */
+  private tidied: number;
+
   private readonly workers = new Set<Worker>();
   /** Those that make a dictionary. */
   private readonly training = new Set<Worker>();
 
-  constructor(private readonly options: RefineQueueOptions) {}
+  constructor(private readonly options: RefineQueueOptions) {
+    this.tidied = options.sequence();
+    // All that a pager before this one has left.
+    this.unclaimed = { after: 0, until: this.tidied - HALF };
+  }
 
   join(worker: Worker): void {
     this.workers.add(worker);
@@ -70,7 +117,8 @@ export class RefineQueue {
     this.training.delete(worker);
     for (const released of this.releases.values()) released();
     const job = this.busy.get(worker);
-    if (job !== undefined) this.take(worker, { owner: job.owner, processed: BATCH_PAGES, trains: false });
+    if (job === undefined) return;
+    this.take(worker, { owner: job.owner, processed: BATCH_PAGES, deferred: [], trains: false });
   }
 
   add(
@@ -83,10 +131,7 @@ export class RefineQueue {
     const queue = this.queue(owner);
     queue.domain = domain;
     queue.pack = pack;
-    for (let i = 0; i < slots.length; i++) {
-      queue.slots.push(slots[i]);
-      queue.templatePages.push(templatePages[i]);
-    }
+    queue.fresh.add(slots, templatePages);
     this.dispatch();
   }
 
@@ -116,10 +161,19 @@ export class RefineQueue {
     this.turns = this.turns.filter((turn) => turn !== owner);
   }
 
+  /** Every now and then: pages that came before the last time, and that nobody has claimed since, are made smaller. */
+  tidy(): void {
+    if (this.shrinkFrom >= 0) return;
+    this.unclaimed = { after: this.unclaimed.until, until: this.tidied };
+    this.tidied = this.options.sequence();
+    this.shrinkFrom = 0;
+    this.dispatch();
+  }
+
   /** Claimed pages not refined yet. */
   remaining(owner: number): number {
     const queue = this.queue(owner);
-    return queue.slots.length - queue.next;
+    return queue.fresh.length + queue.deferred.length;
   }
 
   addPack(request: RefineRequest & { op: 'addPack' }): void {
@@ -147,6 +201,10 @@ export class RefineQueue {
     }
     const job = this.busy.get(worker)!;
     this.busy.delete(worker);
+    if ('shrunkTo' in reply) {
+      this.shrinkFrom = reply.shrunkTo;
+      return this.dispatch();
+    }
     const queue = this.owners.get(reply.owner);
     if ('clusteredTo' in reply) {
       if (queue !== undefined && queue.open) queue.clusterFrom = reply.clusteredTo;
@@ -156,10 +214,12 @@ export class RefineQueue {
     if (reply.trains) this.training.add(worker);
     if (queue !== undefined) {
       // What the window's end left undone waits for the next one.
-      queue.slots.push(...job.slots.subarray(reply.processed));
-      queue.templatePages.push(...job.templatePages.subarray(reply.processed));
+      const { slots, templatePages } = job;
+      const rest = job.deferred ? queue.deferred : queue.fresh;
+      rest.add(slots.subarray(reply.processed), templatePages.subarray(reply.processed));
+      const of = (pages: Uint32Array): number[] => reply.deferred.map((index) => pages[index]);
+      queue.deferred.add(of(slots), of(templatePages));
       this.finish(queue);
-      if (queue.next === queue.slots.length) queue.slots.length = queue.templatePages.length = queue.next = 0;
     }
     this.dispatch();
   }
@@ -172,24 +232,35 @@ export class RefineQueue {
   private dispatch(): void {
     for (const worker of this.workers) {
       if (this.busy.has(worker) || this.training.has(worker)) continue;
-      const owner = this.nextOwner();
-      if (owner === undefined) {
-        if (!this.cluster(worker)) return;
-        continue;
-      }
-      const queue = this.queue(owner);
-      const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
-      const job = {
-        owner,
-        slots: Uint32Array.from(queue.slots.slice(queue.next, end)),
-        templatePages: Uint32Array.from(queue.templatePages.slice(queue.next, end)),
-      };
-      this.busy.set(worker, job);
-      queue.working++;
-      const { domain, pack } = queue;
-      worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
-      queue.next = end;
+      const given =
+        this.refine(worker, 'fresh') ||
+        this.refine(worker, 'deferred') ||
+        this.shrink(worker) ||
+        this.cluster(worker);
+      if (!given) return;
     }
+  }
+
+  /** Gives the worker a batch of the owner whose turn it is. False: none of that kind waits. */
+  private refine(worker: Worker, kind: 'fresh' | 'deferred'): boolean {
+    const owner = this.nextOwner(kind);
+    if (owner === undefined) return false;
+    const queue = this.queue(owner);
+    const job = { owner, deferred: kind === 'deferred', ...queue[kind].take(BATCH_PAGES) };
+    this.busy.set(worker, job);
+    queue.working++;
+    const { domain, pack } = queue;
+    worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
+    return true;
+  }
+
+  private shrink(worker: Worker): boolean {
+    const { unclaimed, shrinkFrom: from } = this;
+    if (from < 0) return false;
+    this.shrinkFrom = -1;
+    this.busy.set(worker, { owner: 0, slots: NONE, templatePages: NONE, deferred: false });
+    worker.postMessage({ op: 'shrink', unclaimed, from } satisfies RefineRequest);
+    return true;
   }
 
   /** Nothing waits to be refined: a worker puts pages together, a piece at a time. False: there is nothing to do. */
@@ -200,7 +271,7 @@ export class RefineQueue {
       const { domain, rested: before, clusterFrom: from } = queue;
       queue.clusterFrom = -1;
       queue.working++;
-      this.busy.set(worker, { owner, slots: NONE, templatePages: NONE });
+      this.busy.set(worker, { owner, slots: NONE, templatePages: NONE, deferred: false });
       const request: RefineRequest = { op: 'cluster', task: { owner, domain, before }, from };
       worker.postMessage(request);
       return true;
@@ -208,10 +279,10 @@ export class RefineQueue {
     return false;
   }
 
-  private nextOwner(): number | undefined {
+  private nextOwner(kind: 'fresh' | 'deferred'): number | undefined {
     const index = this.turns.findIndex((owner) => {
       const queue = this.owners.get(owner)!;
-      return queue.open && queue.next < queue.slots.length;
+      return queue.open && queue[kind].length > 0;
     });
     if (index < 0) return undefined;
     const [owner] = this.turns.splice(index, 1);
@@ -226,9 +297,8 @@ export class RefineQueue {
         domain: 0,
         pack: 0,
         open: false,
-        slots: [],
-        templatePages: [],
-        next: 0,
+        fresh: new Backlog(),
+        deferred: new Backlog(),
         ...{ opened: null, rested: null, clusterFrom: -1 },
         working: 0,
         idle: [],

@@ -15,6 +15,8 @@ import type { RefineReply, RefineRequest, RefineWorkerInput } from './threads.js
  * Results handed over at a time: waking the data loop costs more than a page.
  */
 const RESULTS_A_RING = 16;
+/** Share of staging from which pages are first only made smaller: they come faster than they can be refined. */
+const RUSH = 1 / 32;
 
 const input = workerData as RefineWorkerInput;
 const port = parentPort!;
@@ -30,13 +32,18 @@ const clusterer = new Clusterer(tables, packs, ring, input.encoding.level);
 function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains: boolean } {
   const { owner, domain, slots, templatePages } = batch;
   const pack = packs.get(batch.pack);
-  refiner.hurried = urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes) !== 'idle';
+  const filled = shared.counters[Counter.STAGED_BYTES] / input.stagingBytes;
+  refiner.hurried = urgency.update(filled) !== 'idle';
+  refiner.rushed = !batch.deferred && filled >= RUSH;
+  const deferred: number[] = [];
   const before = threadCpuMs();
   let processed = 0;
   let waiting = 0;
   while (processed < slots.length && Atomics.load(shared.windowOpen, owner) === 1) {
     const task = { slot: slots[processed], owner, domain, pack, templatePage: templatePages[processed] };
-    if (refiner.refine(task) && ++waiting === RESULTS_A_RING) {
+    const outcome = refiner.refine(task);
+    if (outcome === 'deferred') deferred.push(processed);
+    if (outcome !== 'gone' && ++waiting === RESULTS_A_RING) {
       attention.ring();
       waiting = 0;
     }
@@ -44,7 +51,17 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   }
   if (waiting > 0) attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
-  return { owner, processed, trains: refiner.trains };
+  return { owner, processed, deferred, trains: refiner.trains };
+}
+
+function shrink({ unclaimed, from }: RefineRequest & { op: 'shrink' }): RefineReply {
+  urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes);
+  let shrunkTo = from;
+  for (let done = 0; done < PASS_PAGES && shrunkTo >= 0; done += RESULTS_A_RING) {
+    shrunkTo = refiner.shrink(unclaimed, shrunkTo, RESULTS_A_RING);
+    attention.ring();
+  }
+  return { owner: 0, shrunkTo };
 }
 
 function cluster({ task, from }: RefineRequest & { op: 'cluster' }): RefineReply {
@@ -66,6 +83,7 @@ port.on('message', (request: RefineRequest) => {
     packs.remove(request.pack);
     port.postMessage({ released: request.pack } satisfies RefineReply);
   } else if (request.op === 'cluster') port.postMessage(cluster(request));
+  else if (request.op === 'shrink') port.postMessage(shrink(request));
   else {
     const reply = refine(request);
     port.postMessage(reply);

@@ -22,6 +22,8 @@ import { Watchdog } from './watchdog.js';
 /** A swapoff that was begun by a pager that died gives up as soon as the device answers again. */
 const SWAPOFF_ATTEMPTS = 100;
 const SWAPOFF_PAUSE_MS = 50;
+/** Pages that nobody has claimed by then, or twice as long, are made smaller. */
+const TIDY_MS = 5_000;
 /** The answer to a drain is written before the process ends. */
 const ANSWER_MS = 50;
 
@@ -76,6 +78,7 @@ export class PagerService {
   complete(): void {
     const { engine, frontEnd } = this.charge;
     engine.employAll();
+    setInterval(() => engine.queue.tidy(), TIDY_MS).unref();
     this.keeper.start();
     const { counters } = engine.shared;
     const kinds = [Counter.READS, Counter.WRITES, Counter.DISCARDS, Counter.REFUSED];

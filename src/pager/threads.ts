@@ -1,6 +1,7 @@
 import type { ClusterTask } from '../store/clusterer.js';
 import type { PackMapping } from '../store/packs.js';
-import type { EncodingOptions } from '../store/refiner.js';
+import type { EncodingOptions } from '../store/encoding.js';
+import type { Unclaimed } from '../store/shrinker.js';
 import type { StoreMapping } from '../store/tables.js';
 import type { Trained } from '../store/training.js';
 import type { VolatileMapping } from '../store/volatile.js';
@@ -79,6 +80,7 @@ export type RefineRequest =
   | { op: 'addPack'; mapping: PackMapping }
   | { op: 'removePack'; pack: number }
   | { op: 'cluster'; task: ClusterTask; from: number }
+  | { op: 'shrink'; unclaimed: Unclaimed; from: number }
   | {
       op: 'refine';
       owner: number;
@@ -86,14 +88,17 @@ export type RefineRequest =
       pack: number;
       slots: Uint32Array;
       templatePages: Uint32Array;
+      /** They were only made smaller before, and are refined now. */
+      deferred: boolean;
     };
 
 /**
- * How many of a batch were looked at before it was done or its window closed; that a pack is let go; the slot at which to go on
- * putting pages together (-1: all were looked at); or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
+ * How many of a batch were looked at before it was done or its window closed, and which of these are still to be refined; that a pack is let go; the slot at which to go on
+ * putting pages together, or making unclaimed ones smaller (-1: all were looked at); or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
  */
 export type RefineReply =
-  | { owner: number; processed: number; trains: boolean }
+  | { owner: number; processed: number; deferred: number[]; trains: boolean }
   | { trained: Trained | null }
   | { owner: number; clusteredTo: number }
+  | { owner: 0; shrunkTo: number }
   | { released: number };

@@ -1,5 +1,11 @@
-import { Kind, mayJoin, namesDictionary, namesObject, namesTemplate } from '../codec/kinds.js';
-import { PAGE } from '../native/libc.js';
+import {
+  awaitsRefinement,
+  Kind,
+  mayJoin,
+  namesDictionary,
+  namesObject,
+  namesTemplate,
+} from '../codec/kinds.js';
 import type { Dictionaries } from './dictionaries.js';
 import { MAX_OWNERS, OWNER_MASK } from './layout.js';
 import { noFields, type Objects } from './objects.js';
@@ -34,13 +40,14 @@ export class Commits {
     const slot = words[entry + Result.SLOT];
     const staged = words[entry + Result.STAGED];
     const owner = words[entry + Result.OWNER];
+    // What nobody has claimed is at most made smaller.
+    const permitted = owner === 0 ? words[entry + Result.KIND] === Kind.QUICK : owner < MAX_OWNERS;
     const current =
       tables.slotObject[slot] === staged &&
       tables.slotSequence[slot] === words[entry + Result.SEQUENCE] &&
-      tables.objectKind[staged] === Kind.STAGED &&
+      awaitsRefinement(tables.objectKind[staged]) &&
       (tables.slotOwner[slot] & OWNER_MASK) === owner &&
-      owner !== 0 &&
-      owner < MAX_OWNERS;
+      permitted;
     // Without its owner the slot can be claimed again, and so be refined again.
     if (current && !this.replace(ring, entry, slot, staged, owner)) tables.slotOwner[slot] = 0;
   }
@@ -59,18 +66,19 @@ export class Commits {
     if (namesDictionary(kind) && !this.dictionaries.holds(base, domain, version)) return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
-      this.count(ring, entry, 0);
+      this.count(ring, entry, 0, 0);
       return true;
     }
     if (kind === Kind.RAW) {
       // It is in the arena as it is already: a full store has no room for it twice.
-      this.objects.keepRaw(staged, domain);
+      this.objects.keepAsItIs(staged, domain);
       this.offer(ring, entry + Result.SKETCH, domain, staged);
-      this.count(ring, entry, PAGE);
+      this.count(ring, entry, tables.objectKind[staged], tables.objectLength[staged]);
       return true;
     }
+    const quick = kind === Kind.QUICK;
     fields.kind = kind;
-    fields.domain = domain;
+    fields.domain = quick ? 0 : domain;
     fields.length = words[entry + Result.LENGTH];
     fields.base = base;
     fields.offset = 0;
@@ -79,8 +87,9 @@ export class Commits {
     const object = this.objects.make(fields, ring.payload(entry));
     if (object === 0) return false;
     this.swapIn(slot, object);
+    if (quick) return true;
     if (this.objects.isBase(object)) this.offer(ring, entry + Result.SKETCH, domain, object);
-    this.count(ring, entry, fields.length);
+    this.count(ring, entry, kind, fields.length);
     return true;
   }
 
@@ -158,7 +167,7 @@ export class Commits {
     const kind = tables.objectKind[object];
     const fit =
       words[entry + Result.KIND] === DUPLICATE
-        ? kind !== Kind.FREE && kind !== Kind.STAGED
+        ? kind !== Kind.FREE && !awaitsRefinement(kind)
         : this.objects.isBase(object);
     return (
       fit &&
@@ -168,13 +177,13 @@ export class Commits {
     );
   }
 
-  private count({ words }: ResultRing, entry: number, length: number): void {
-    const kind = words[entry + Result.KIND] & ~MISFIT;
+  /** `kind`: 0 for a duplicate. */
+  private count({ words }: ResultRing, entry: number, kind: number, length: number): void {
     const at = words[entry + Result.OWNER] * OWNER_STATS;
     const { ownerStats } = this.shared;
     ownerStats[at + OwnerStat.PAGES]++;
     ownerStats[at + OwnerStat.BYTES_OUT] += length;
-    ownerStats[at + OwnerStat.KINDS + (kind === DUPLICATE ? 0 : kind)]++;
+    ownerStats[at + OwnerStat.KINDS + kind]++;
     if ((words[entry + Result.KIND] & MISFIT) !== 0) ownerStats[at + OwnerStat.MISFITS]++;
     if (!namesObject(kind) && !namesTemplate(kind)) return;
     ownerStats[at + OwnerStat.DELTAS]++;

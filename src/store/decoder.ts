@@ -76,6 +76,7 @@ export class Decoder {
         memcpy(this.address + to, tables.addressOf(object), PAGE);
         return true;
       case Kind.ZSTD:
+      case Kind.QUICK:
         return this.inflate(object, to, 0, 0);
       case Kind.TEMPLATE:
         return this.copyTemplate(base, to);

@@ -93,13 +93,14 @@ export class Objects {
     this.tables.objectRefs[object]++;
   }
 
-  /** A staged object is kept as it is, in `domain`, and can be found and built on from now on. */
-  keepRaw(object: number, domain: number): void {
+  /** One that waited for refinement is kept as it is, in `domain`, and can be found and built on from now on. */
+  keepAsItIs(object: number, domain: number): void {
     const { tables } = this;
-    this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
-    // Its domain first: a crash between the two leaves a staged page, which may be anything's.
+    const raw = tables.objectKind[object] === Kind.STAGED;
+    if (raw) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
+    // Its domain first: a crash between the two leaves a page that waits, which may be anything's.
     tables.objectDomain[object] = domain;
-    tables.objectKind[object] = Kind.RAW;
+    tables.objectKind[object] = raw ? Kind.RAW : Kind.ZSTD;
     this.admit(object);
   }
 

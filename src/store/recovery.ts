@@ -1,4 +1,4 @@
-import { Kind, namesObject } from '../codec/kinds.js';
+import { awaitsRefinement, Kind, namesObject } from '../codec/kinds.js';
 import { DEPTH } from './chains.js';
 import { Super } from './layout.js';
 import type { Store } from './store.js';
@@ -29,7 +29,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     if (object === 0) continue;
     tables.objectRefs[object]++;
     // The queue of pages to refine is gone: they must be claimed anew.
-    if (tables.objectKind[object] === Kind.STAGED) tables.slotOwner[slot] = 0;
+    if (awaitsRefinement(tables.objectKind[object])) tables.slotOwner[slot] = 0;
     slots++;
   }
   tables.superblock[Super.SEQUENCE] = sequence;

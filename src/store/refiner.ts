@@ -1,5 +1,5 @@
 import { DUPLICATE, MISFIT, Result, type ResultRing } from './results.js';
-import { isAlone, Kind, PAIR_HEAD } from '../codec/kinds.js';
+import { awaitsRefinement, isAlone, Kind, PAIR_HEAD } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
@@ -8,29 +8,14 @@ import { Bases, BASES_BYTES } from './bases.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { digestOf, openDictionary } from './dictionaries.js';
 import { Digests } from './digests.js';
+import type { EncodingOptions } from './encoding.js';
 import type { HashIndex } from './hash-index.js';
 import { packReference, type PackSet, type PackView } from './packs.js';
 import { runAround, runPages, Runs } from './runs.js';
+import { Shrinker, type Unclaimed } from './shrinker.js';
 import type { SketchIndex } from './sketch-index.js';
 import type { Tables } from './tables.js';
 import { type Trained, Training } from './training.js';
-
-/** What a refiner may use; from the policy's `encoding`. */
-export interface EncodingOptions {
-  /** Stored size over page size from which the page stays raw. */
-  cutoff: number;
-  /** zstd level. */
-  level: number;
-  delta: boolean;
-  siblings: boolean;
-  duplicates: boolean;
-  /** Learn a dictionary for the pages of a domain that have no base. */
-  dictionary: boolean;
-  /** Put pages without a base that rest together. */
-  clusters: boolean;
-  /** Bases tried from each sketch index. */
-  candidates: number;
-}
 
 /** A page to refine: where it is and where its bases may be. */
 export interface Task {
@@ -41,6 +26,9 @@ export interface Task {
   /** Template address in pages, NO_TEMPLATE_PAGE for none. */
   templatePage: number;
 }
+
+/** `deferred`: it is still to be refined. `gone`: there is nothing to refine. */
+export type Outcome = 'refined' | 'deferred' | 'gone';
 
 /** A delta this small ends the search; so does one this small end the wish for plain zstd. Bytes. */
 const GOOD_DELTA = 200;
@@ -85,8 +73,11 @@ export class Refiner {
   private readonly compressor: ZstdCompressor;
   private readonly decompressor = new ZstdDecompressor();
   private readonly decoder: Decoder;
+  private readonly shrinker: Shrinker;
   /** Many pages wait: time is worth more than bytes. */
   hurried = false;
+  /** So many wait that each is first only made smaller, in a third of the time, and refined when there is some. */
+  rushed = false;
   private readonly dictionaries: Digests;
   private readonly hurriedDictionaries: Digests;
   private readonly runs: Runs;
@@ -116,23 +107,27 @@ export class Refiner {
       ...{ at: AT.bases, page: AT.page, sketch: AT.sketch },
     });
     this.capacity = Math.floor(PAGE * options.cutoff);
+    this.shrinker = new Shrinker(this.workspace, AT.check, ring, this.capacity);
   }
 
-  /** Publishes a result for the slot; false when it holds no staged page any more. */
-  refine(task: Task): boolean {
-    const { tables, ring } = this;
+  /** See {@link Shrinker.pass}. */
+  shrink(unclaimed: Unclaimed, from: number, limit: number): number {
+    return this.shrinker.pass(this.tables, this.decoder, unclaimed, AT.page, from, limit);
+  }
+
+  /** Publishes a result for the slot, unless it holds no page that waits any more. */
+  refine(task: Task): Outcome {
+    const { tables } = this;
     const sequence = tables.slotSequence[task.slot];
     const staged = tables.slotObject[task.slot];
-    if (tables.objectKind[staged] !== Kind.STAGED || !this.decoder.read(staged, AT.page)) return false;
-    const entry = ring.reserve();
-    const { words } = ring;
-    words[entry + Result.SLOT] = task.slot;
-    words[entry + Result.SEQUENCE] = sequence;
-    words[entry + Result.STAGED] = staged;
-    words[entry + Result.OWNER] = task.owner;
-    if (!this.findEqual(task, staged, entry)) this.encode(task, entry);
-    ring.publish();
-    return true;
+    const kind = tables.objectKind[staged];
+    if (!awaitsRefinement(kind)) return 'gone';
+    if (this.rushed && kind === Kind.QUICK) return 'deferred';
+    if (!this.decoder.read(staged, AT.page)) return 'gone';
+    const entry = this.ring.begin(task.slot, sequence, staged, task.owner);
+    const deferred = !this.findEqual(task, staged, entry) && !this.encode(task, entry);
+    this.ring.publish();
+    return deferred ? 'deferred' : 'refined';
   }
 
   /** An object of the domain, or a page of the template, with the very same bytes. */
@@ -157,8 +152,10 @@ export class Refiner {
     return this.workspace.kernels.differingWords(AT.page, at) === 0;
   }
 
-  private encode(task: Task, entry: number): void {
+  /** False when it was only made smaller. */
+  private encode(task: Task, entry: number): boolean {
     const { workspace, ring, bases, best } = this;
+    if (this.rushed && this.shrinker.shrink(AT.page, entry)) return false;
     workspace.kernels.sketch(AT.page, AT.sketch);
     for (let i = 0; i < 4; i++) ring.words[entry + Result.SKETCH + i] = workspace.words[AT.sketch / 4 + i];
     best.kind = Kind.FREE;
@@ -171,6 +168,7 @@ export class Refiner {
     if (this.sameIn(task) !== 0 && isAlone(ring.words[entry + Result.KIND])) {
       ring.words[entry + Result.KIND] |= MISFIT;
     }
+    return true;
   }
 
   private nameBest(entry: number): void {

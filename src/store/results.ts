@@ -78,6 +78,17 @@ export class ResultRing {
     return entryWords(this.control[HEAD]);
   }
 
+  /** A free entry, begun for the page that was read. */
+  begin(slot: number, sequence: number, staged: number, owner: number): number {
+    const entry = this.reserve();
+    const { words } = this;
+    words[entry + Result.SLOT] = slot;
+    words[entry + Result.SEQUENCE] = sequence;
+    words[entry + Result.STAGED] = staged;
+    words[entry + Result.OWNER] = owner;
+    return entry;
+  }
+
   publish(): void {
     Atomics.store(this.control, HEAD, (this.control[HEAD] + 1) | 0);
   }

@@ -1,4 +1,4 @@
-import { Kind } from '../codec/kinds.js';
+import { awaitsRefinement, Kind } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { ZstdCompressor } from '../native/zstd.js';
@@ -155,7 +155,7 @@ export class Store {
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
       const sole = soleSince !== null && ((tables.slotSequence[slot] - soleSince) | 0) > 0;
       tables.slotOwner[slot] = owner | (sole ? SOLE : before & ~OWNER_MASK);
-      if (before === 0 && tables.objectKind[object] === Kind.STAGED) indexes[staged++] = i;
+      if (before === 0 && awaitsRefinement(tables.objectKind[object])) indexes[staged++] = i;
     }
     return { staged: indexes.slice(0, staged), stale };
   }
@@ -243,7 +243,7 @@ export class Store {
     if (this.shared.counters[Counter.STAGED_BYTES] + PAGE <= this.options.stagingBytes) return from;
     const output = workspace.address + this.output;
     const length = this.compressor.compress(output, PAGE - 1, from, PAGE);
-    fields.kind = length > 0 ? Kind.ZSTD : Kind.RAW;
+    fields.kind = length > 0 ? Kind.QUICK : Kind.RAW;
     if (length <= 0) return from;
     fields.length = length;
     return output;

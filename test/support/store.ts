@@ -10,7 +10,8 @@ import { openDictionary } from '../../src/store/dictionaries.js';
 import { MAX_DICTIONARIES, OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
 import { mapPack, PackSet } from '../../src/store/packs.js';
 import { recover } from '../../src/store/recovery.js';
-import { Refiner, type EncodingOptions } from '../../src/store/refiner.js';
+import type { EncodingOptions } from '../../src/store/encoding.js';
+import { Refiner } from '../../src/store/refiner.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import { formatStore, openStore, Tables } from '../../src/store/tables.js';
 import { createVolatile, Volatile } from '../../src/store/volatile.js';
@@ -53,9 +54,15 @@ export class StoreBench {
       scratch: 2 * PAGE,
     });
     recover(this.store, this.shared);
+    this.refiner = this.refinerWith({});
+    this.clusterer = new Clusterer(this.tables, this.packs, this.shared.rings[0], this.encoding.level);
+  }
+
+  /** A worker's refiner, with some options of its own. */
+  refinerWith(options: Partial<EncodingOptions>): Refiner {
     const { hashes, sketches, rings } = this.shared;
-    this.refiner = new Refiner(this.tables, this.packs, hashes, sketches, rings[0], this.encoding);
-    this.clusterer = new Clusterer(this.tables, this.packs, rings[0], this.encoding.level);
+    const encoding = { ...this.encoding, ...options };
+    return new Refiner(this.tables, this.packs, hashes, sketches, rings[0], encoding);
   }
 
   loadPack(path: string): number {
@@ -88,7 +95,8 @@ export class StoreBench {
   /** Lets the worker encode; the result waits in the ring. */
   refine(slot: number, owner: number, pack = 0, templatePage = 0xffffffff): boolean {
     const domain = this.tables.ownerDomains[owner];
-    return this.refiner.refine({ slot, owner, domain, pack: this.packs.get(pack), templatePage });
+    const task = { slot, owner, domain, pack: this.packs.get(pack), templatePage };
+    return this.refiner.refine(task) !== 'gone';
   }
 
   /** Lets the worker propose clusters of pages not written after `before`; they wait in the ring. */

@@ -24,6 +24,7 @@ export type Encoding = (typeof ENCODINGS)[number];
 const ENCODING_OF: Record<number, Encoding> = {
   [Kind.SAME]: 'same',
   [Kind.STAGED]: 'staged',
+  [Kind.QUICK]: 'staged',
   [Kind.RAW]: 'raw',
   [Kind.ZSTD]: 'zstd',
   [Kind.DICTIONARY]: 'dictionary',

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync } from 'node:fs';
 import { Workspace } from '../../codec/kernels.js';
-import { Kind } from '../../codec/kinds.js';
+import { awaitsRefinement } from '../../codec/kinds.js';
 import { dropCache } from '../../native/files.js';
 import { PAGE } from '../../native/libc.js';
 import { memfdCreate, munmap, residentBytes } from '../../native/memory.js';
@@ -11,7 +11,8 @@ import { layout, SEGMENT, Super } from '../../store/layout.js';
 import { openPack } from '../../store/pack.js';
 import { mapPack, packResidentBytes, PackSet, type PackMapping, unmapPack } from '../../store/packs.js';
 import { recover } from '../../store/recovery.js';
-import { type EncodingOptions, Refiner } from '../../store/refiner.js';
+import type { EncodingOptions } from '../../store/encoding.js';
+import { Refiner } from '../../store/refiner.js';
 import { Store, STORE_BYTES } from '../../store/store.js';
 import { formatStore, Tables } from '../../store/tables.js';
 import { createVolatile, memoryBytes, Volatile, type VolatileMapping } from '../../store/volatile.js';
@@ -115,7 +116,8 @@ export class ReplayStore {
       const started = threadCpuMs();
       for (let i = at; i < end; i++) {
         const templatePage = templatePages[staged[i]] ?? NO_TEMPLATE_PAGE;
-        if (this.refiner.refine({ ...common, slot: slots[staged[i]], templatePage })) spent.refined++;
+        const task = { ...common, slot: slots[staged[i]], templatePage };
+        if (this.refiner.refine(task) !== 'gone') spent.refined++;
       }
       const encoded = threadCpuMs();
       while (this.store.commitNext(this.shared.rings[0]));
@@ -146,7 +148,7 @@ export class ReplayStore {
   stagedPages(): number {
     const { slotObject, objectKind, superblock } = this.tables;
     const used = slotObject.subarray(0, superblock[Super.HIGH_SLOT]);
-    return used.reduce((sum, object) => sum + (objectKind[object] === Kind.STAGED ? 1 : 0), 0);
+    return used.reduce((sum, object) => sum + (awaitsRefinement(objectKind[object]) ? 1 : 0), 0);
   }
 
   /** Frees everything; neither tables nor workspace may be used afterwards. */

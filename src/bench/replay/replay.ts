@@ -5,7 +5,7 @@ import { mayUseTemplate, trustDomain } from '../../controller/domain.js';
 import { kindOfKey } from '../../memory/vmas.js';
 import { DEFAULT_POLICY } from '../../policy/defaults.js';
 import { readPackRegions } from '../../store/pack.js';
-import type { EncodingOptions } from '../../store/refiner.js';
+import type { EncodingOptions } from '../../store/encoding.js';
 import { hostDisturbances } from '../disturbances.js';
 import type { Screen } from '../live.js';
 import { emptyFile } from '../output-files.js';

@@ -1,6 +1,6 @@
 import { PAGE } from '../../native/libc.js';
 import { zstdVersion } from '../../native/zstd.js';
-import type { EncodingOptions } from '../../store/refiner.js';
+import type { EncodingOptions } from '../../store/encoding.js';
 import type { BenchResult } from '../result.js';
 import { hostFacts } from '../summary.js';
 import type { BaselineResult } from './baselines.js';

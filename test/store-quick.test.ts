@@ -70,6 +70,25 @@ test('in a rush a page that was made smaller already is left for later', () => {
   expect(bench.kind(0)).toBe(Kind.QUICK);
 });
 
+test('a page that was made smaller while it was refined is kept as it was refined', () => {
+  const { random, owner } = start();
+  const page = compressible(random);
+  for (const [slot, rushed] of [true, false].entries()) {
+    bench.write(slot, page);
+    bench.claim(owner, [slot]);
+    // Two workers have read it as it was staged; their results come in either order.
+    for (const first of [rushed, !rushed]) {
+      bench.refiner.rushed = first;
+      bench.refine(slot, owner);
+    }
+    bench.commitAll();
+    expect(bench.kind(slot)).toBe(Kind.ZSTD);
+    expect(bench.read(slot)).toEqual(page);
+    bench.store.discard(slot, 1);
+  }
+  expect(violations(bench)).toEqual([]);
+});
+
 test('a restart asks for pages that were only made smaller to be claimed again', () => {
   const { random, owner } = start();
   const page = compressible(random);

@@ -38,22 +38,24 @@ export class Commits {
     const { tables } = this;
     const { words } = ring;
     const slot = words[entry + Result.SLOT];
-    const staged = words[entry + Result.STAGED];
+    const waiting = tables.slotObject[slot];
+    const kind = tables.objectKind[waiting];
     const owner = words[entry + Result.OWNER];
-    // What nobody has claimed is at most made smaller.
-    const permitted = owner === 0 ? words[entry + Result.KIND] === Kind.QUICK : owner < MAX_OWNERS;
+    const quick = words[entry + Result.KIND] === Kind.QUICK;
+    // What nobody has claimed is at most made smaller, and nothing is twice.
+    const permitted = owner === 0 ? quick : owner < MAX_OWNERS;
+    // As long as nothing was written to the slot it is the same page, made smaller meanwhile or not.
     const current =
-      tables.slotObject[slot] === staged &&
       tables.slotSequence[slot] === words[entry + Result.SEQUENCE] &&
-      awaitsRefinement(tables.objectKind[staged]) &&
+      (quick ? kind === Kind.STAGED : awaitsRefinement(kind)) &&
       (tables.slotOwner[slot] & OWNER_MASK) === owner &&
       permitted;
     // Without its owner the slot can be claimed again, and so be refined again.
-    if (current && !this.replace(ring, entry, slot, staged, owner)) tables.slotOwner[slot] = 0;
+    if (current && !this.replace(ring, entry, slot, waiting, owner)) tables.slotOwner[slot] = 0;
   }
 
-  /** Puts a result in the place of the staged page; false when what it rests on is gone, or room is lacking. */
-  private replace(ring: ResultRing, entry: number, slot: number, staged: number, owner: number): boolean {
+  /** Puts a result in the place of the page that waits; false when what it rests on is gone, or room is lacking. */
+  private replace(ring: ResultRing, entry: number, slot: number, waiting: number, owner: number): boolean {
     const { tables, fields } = this;
     const { words } = ring;
     const domain = tables.ownerDomains[owner];
@@ -71,9 +73,9 @@ export class Commits {
     }
     if (kind === Kind.RAW) {
       // It is in the arena as it is already: a full store has no room for it twice.
-      this.objects.keepAsItIs(staged, domain);
-      this.offer(ring, entry + Result.SKETCH, domain, staged);
-      this.count(ring, entry, tables.objectKind[staged], tables.objectLength[staged]);
+      this.objects.keepAsItIs(waiting, domain);
+      this.offer(ring, entry + Result.SKETCH, domain, waiting);
+      this.count(ring, entry, tables.objectKind[waiting], tables.objectLength[waiting]);
       return true;
     }
     const quick = kind === Kind.QUICK;
@@ -82,8 +84,8 @@ export class Commits {
     fields.length = words[entry + Result.LENGTH];
     fields.base = base;
     fields.offset = 0;
-    fields.hashLow = tables.objectHashLow[staged];
-    fields.hashHigh = tables.objectHashHigh[staged];
+    fields.hashLow = tables.objectHashLow[waiting];
+    fields.hashHigh = tables.objectHashHigh[waiting];
     const object = this.objects.make(fields, ring.payload(entry));
     if (object === 0) return false;
     this.swapIn(slot, object);

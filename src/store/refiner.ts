@@ -124,7 +124,7 @@ export class Refiner {
     if (!awaitsRefinement(kind)) return 'gone';
     if (this.rushed && kind === Kind.QUICK) return 'deferred';
     if (!this.decoder.read(staged, AT.page)) return 'gone';
-    const entry = this.ring.begin(task.slot, sequence, staged, task.owner);
+    const entry = this.ring.begin(task.slot, sequence, task.owner);
     const deferred = !this.findEqual(task, staged, entry) && !this.encode(task, entry);
     this.ring.publish();
     return deferred ? 'deferred' : 'refined';

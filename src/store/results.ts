@@ -4,9 +4,9 @@ import { MAX_CLUSTER } from './layout.js';
 /** Words of a result, ahead of its payload. */
 export const Result = {
   SLOT: 0,
-  /** The slot's write sequence and object when the worker read its page. */
+  /** The slot's write sequence when the worker read its page. */
   SEQUENCE: 1,
-  STAGED: 2,
+  OWNER: 2,
   /** A Kind, or DUPLICATE; with MISFIT if need be. */
   KIND: 3,
   LENGTH: 4,
@@ -17,11 +17,10 @@ export const Result = {
   BASE_HASH_HIGH: 7,
   /** Sketch of the page, four words. */
   SKETCH: 8,
-  OWNER: 12,
   /** The second base of a pair, and its hash. */
-  SECOND: 13,
-  SECOND_HASH_LOW: 14,
-  SECOND_HASH_HIGH: 15,
+  SECOND: 12,
+  SECOND_HASH_LOW: 13,
+  SECOND_HASH_HIGH: 14,
 } as const;
 /**
  * A cluster's result has KIND, LENGTH, BASE, BASE_HASH_LOW and OWNER, in MEMBERS how many pages it is of, and in its payload,
@@ -79,12 +78,11 @@ export class ResultRing {
   }
 
   /** A free entry, begun for the page that was read. */
-  begin(slot: number, sequence: number, staged: number, owner: number): number {
+  begin(slot: number, sequence: number, owner: number): number {
     const entry = this.reserve();
     const { words } = this;
     words[entry + Result.SLOT] = slot;
     words[entry + Result.SEQUENCE] = sequence;
-    words[entry + Result.STAGED] = staged;
     words[entry + Result.OWNER] = owner;
     return entry;
   }

@@ -57,7 +57,7 @@ export class Shrinker {
       const sequence = tables.slotSequence[slot];
       const staged = tables.slotObject[slot];
       if (!decoder.read(staged, at)) continue;
-      if (this.shrink(at, this.ring.begin(slot, sequence, staged, 0))) this.ring.publish();
+      if (this.shrink(at, this.ring.begin(slot, sequence, 0))) this.ring.publish();
     }
     return -1;
   }

@@ -132,7 +132,8 @@ test('draining ends windows before the pager is asked', async () => {
 async function prefetchDelays(...streams: number[]): Promise<number[]> {
   for (const streamMs of streams) {
     const before = bench.pager.asked.length;
-    send('llm_request_sent');
+    // Said, since such waits would soon be left alone for what they last.
+    send('llm_request_sent', { expectedMs: 1000 });
     await until(() => bench.pager.asked.length > before);
     send('llm_first_token');
     await sleep(streamMs);

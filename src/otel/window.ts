@@ -6,7 +6,7 @@ import {
   type Span,
   type Tracer,
 } from '@opentelemetry/api';
-import { ATTRIBUTES, SPANS, type ChildSpan } from './names.js';
+import { ATTRIBUTES, SPANS, type ChildSpan, type EventName } from './names.js';
 import { parseTraceparent } from './traceparent.js';
 
 /**
@@ -31,21 +31,21 @@ export class WindowSpan {
     return new WindowSpan(tracer, span, trace.setSpan(ROOT_CONTEXT, span));
   }
 
-  /** A step of the window; the caller sets its attributes and ends it. */
-  child(step: ChildSpan, attributes: Attributes = {}): Span {
-    return this.tracer.startSpan(SPANS[step], { attributes }, this.context);
+  /** A step of the window, begun at `startTime` (Unix ms) or now; the caller sets its attributes and ends it. */
+  child(step: ChildSpan, attributes: Attributes = {}, startTime?: number): Span {
+    return this.tracer.startSpan(SPANS[step], { attributes, startTime }, this.context);
   }
 
-  /** A moment worth noting, such as a template that no longer fits. */
-  event(name: string, attributes: Attributes = {}): void {
-    this.span.addEvent(name, attributes);
+  /** A phase that is reached, or something worth noting, at `time` (Unix ms) or now. */
+  event(name: EventName, attributes: Attributes = {}, time?: number): void {
+    this.span.addEvent(name, attributes, time);
   }
 
-  /** `reason` is why the window ended, as in WindowSummary. A second call does nothing. */
-  end(reason: string, attributes: Attributes = {}): void {
+  /** `reason` is why the window ended, as in WindowSummary, at `time` (Unix ms) or now. A second call does nothing. */
+  end(reason: string, attributes: Attributes = {}, time?: number): void {
     if (!this.span.isRecording()) return;
     this.span.setAttributes({ ...attributes, [ATTRIBUTES.endReason]: reason });
-    this.span.end();
+    this.span.end(time);
   }
 }
 

@@ -1,5 +1,8 @@
 import type { Worker } from 'node:worker_threads';
+import { monotonicMs } from '../schedule/clock.js';
+import { FairQueue } from '../schedule/fair-queue.js';
 import type { Trained } from '../store/training.js';
+import type { RefineTimes } from './protocol.js';
 import type { RefineReply, RefineRequest } from './threads.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
@@ -18,6 +21,9 @@ interface OwnerQueue {
   rested: number | null;
   /** Where to go on putting pages that rest together; -1: done in this window, or being done. */
   clusterFrom: number;
+  /** When its window will probably end, on the clock of monotonicMs. */
+  deadline: number;
+  times: RefineTimes;
   /** Batches of this owner at workers. */
   working: number;
   /** Waits for `working` to reach 0. */
@@ -43,15 +49,20 @@ export interface RefineQueueOptions {
   trained(trained: Trained): void;
 }
 
-/** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
+const NO_TIMES: RefineTimes = { startedAtMs: null, refinedAtMs: null, endedAtMs: null };
+
+/**
+ * Hands claimed pages of owners with open windows to the refine workers. Owners take turns as {@link FairQueue} has it, a
+ * batch each in a round: those whose window ends soon come first, and none waits for more than two batches of each other.
+ * Pages are put together in the same way, a pass in a round, when nothing waits to be refined.
+ */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
+  private readonly refining = new FairQueue<number>(BATCH_PAGES, monotonicMs);
+  private readonly clustering = new FairQueue<number>(1, monotonicMs);
   /** What workers have in hand. */
   private readonly busy = new Map<Worker, Job>();
   private readonly releases = new Map<number, () => void>();
-  /** Owner ids in the order of their turns. */
-  private turns: number[] = [];
-
   private readonly workers = new Set<Worker>();
   /** Those that make a dictionary. */
   private readonly training = new Set<Worker>();
@@ -87,17 +98,22 @@ export class RefineQueue {
       queue.slots.push(slots[i]);
       queue.templatePages.push(templatePages[i]);
     }
+    this.enlist(owner, queue);
     this.dispatch();
   }
 
-  open(owner: number): void {
+  /** `endsInMs`: when the window will probably end; null: not known. */
+  open(owner: number, endsInMs: number | null = null): void {
     const queue = this.queue(owner);
     queue.open = true;
+    queue.deadline = endsInMs === null ? Infinity : monotonicMs() + endsInMs;
+    queue.times = { ...NO_TIMES };
     // What was not written since the last window opened has outlived a tool phase.
     queue.rested = queue.opened;
     queue.opened = this.options.sequence();
     queue.clusterFrom = this.options.clusters && queue.rested !== null ? 0 : -1;
     Atomics.store(this.options.windowOpen, owner, 1);
+    this.enlist(owner, queue);
     this.dispatch();
   }
 
@@ -106,6 +122,8 @@ export class RefineQueue {
     Atomics.store(this.options.windowOpen, owner, 0);
     const queue = this.queue(owner);
     queue.open = false;
+    this.refining.leave(owner);
+    this.clustering.leave(owner);
     if (queue.working === 0) return Promise.resolve();
     return new Promise((resolve) => queue.idle.push(resolve));
   }
@@ -113,13 +131,17 @@ export class RefineQueue {
   async forget(owner: number): Promise<void> {
     await this.close(owner);
     this.owners.delete(owner);
-    this.turns = this.turns.filter((turn) => turn !== owner);
   }
 
   /** Claimed pages not refined yet. */
   remaining(owner: number): number {
     const queue = this.queue(owner);
     return queue.slots.length - queue.next;
+  }
+
+  /** When work for the owner's window began, was done, ended. */
+  times(owner: number): RefineTimes {
+    return this.queue(owner).times;
   }
 
   addPack(request: RefineRequest & { op: 'addPack' }): void {
@@ -150,7 +172,7 @@ export class RefineQueue {
     const queue = this.owners.get(reply.owner);
     if ('clusteredTo' in reply) {
       if (queue !== undefined && queue.open) queue.clusterFrom = reply.clusteredTo;
-      this.finish(queue);
+      if (queue !== undefined) this.finish(reply.owner, queue);
       return this.dispatch();
     }
     if (reply.trains) this.training.add(worker);
@@ -158,65 +180,72 @@ export class RefineQueue {
       // What the window's end left undone waits for the next one.
       queue.slots.push(...job.slots.subarray(reply.processed));
       queue.templatePages.push(...job.templatePages.subarray(reply.processed));
-      this.finish(queue);
-      if (queue.next === queue.slots.length) queue.slots.length = queue.templatePages.length = queue.next = 0;
+      const done = queue.next === queue.slots.length;
+      if (done) queue.slots.length = queue.templatePages.length = queue.next = 0;
+      this.finish(reply.owner, queue);
+      if (done && queue.working === 0) queue.times.refinedAtMs = queue.times.endedAtMs;
     }
     this.dispatch();
   }
 
-  private finish(queue: OwnerQueue | undefined): void {
-    if (queue === undefined || --queue.working > 0) return;
-    for (const resolve of queue.idle.splice(0)) resolve();
+  private finish(owner: number, queue: OwnerQueue): void {
+    queue.working--;
+    queue.times.endedAtMs = monotonicMs();
+    this.enlist(owner, queue);
+    if (queue.working === 0) for (const resolve of queue.idle.splice(0)) resolve();
+  }
+
+  /** It waits for a worker when there is something to do for it. */
+  private enlist(owner: number, queue: OwnerQueue): void {
+    if (!queue.open) return;
+    if (queue.next < queue.slots.length) this.refining.join(owner, queue.deadline);
+    if (queue.clusterFrom >= 0) this.clustering.join(owner, queue.deadline);
+    else this.clustering.leave(owner);
   }
 
   private dispatch(): void {
     for (const worker of this.workers) {
       if (this.busy.has(worker) || this.training.has(worker)) continue;
-      const owner = this.nextOwner();
-      if (owner === undefined) {
-        if (!this.cluster(worker)) return;
-        continue;
-      }
-      const queue = this.queue(owner);
-      const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
-      const job = {
-        owner,
-        slots: Uint32Array.from(queue.slots.slice(queue.next, end)),
-        templatePages: Uint32Array.from(queue.templatePages.slice(queue.next, end)),
-      };
-      this.busy.set(worker, job);
-      queue.working++;
-      const { domain, pack } = queue;
-      worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
-      queue.next = end;
+      if (!this.refine(worker) && !this.cluster(worker)) return;
     }
+  }
+
+  /** Gives a worker the next batch. False: there is none. */
+  private refine(worker: Worker): boolean {
+    const owner = this.refining.next();
+    if (owner === undefined) return false;
+    const queue = this.queue(owner);
+    const end = Math.min(queue.next + BATCH_PAGES, queue.slots.length);
+    const slots = Uint32Array.from(queue.slots.slice(queue.next, end));
+    const templatePages = Uint32Array.from(queue.templatePages.slice(queue.next, end));
+    queue.next = end;
+    this.refining.charge(owner, slots.length);
+    this.enlist(owner, queue);
+    const { domain, pack } = queue;
+    this.employ(worker, { owner, slots, templatePages }, queue);
+    worker.postMessage({ op: 'refine', owner, domain, pack, slots, templatePages } satisfies RefineRequest);
+    return true;
   }
 
   /** Nothing waits to be refined: a worker puts pages together, a piece at a time. False: there is nothing to do. */
   private cluster(worker: Worker): boolean {
-    for (const owner of this.turns) {
-      const queue = this.queue(owner);
-      if (!queue.open || queue.clusterFrom < 0 || queue.rested === null) continue;
-      const { domain, rested: before, clusterFrom: from } = queue;
-      queue.clusterFrom = -1;
-      queue.working++;
-      this.busy.set(worker, { owner, slots: NONE, templatePages: NONE });
-      const request: RefineRequest = { op: 'cluster', task: { owner, domain, before }, from };
-      worker.postMessage(request);
-      return true;
-    }
-    return false;
+    const owner = this.clustering.next();
+    if (owner === undefined) return false;
+    const queue = this.queue(owner);
+    const { domain, clusterFrom: from } = queue;
+    // Set with `rested`, and only then.
+    const before = queue.rested as number;
+    queue.clusterFrom = -1;
+    this.clustering.charge(owner, 1);
+    this.employ(worker, { owner, slots: NONE, templatePages: NONE }, queue);
+    worker.postMessage({ op: 'cluster', task: { owner, domain, before }, from } satisfies RefineRequest);
+    return true;
   }
 
-  private nextOwner(): number | undefined {
-    const index = this.turns.findIndex((owner) => {
-      const queue = this.owners.get(owner)!;
-      return queue.open && queue.next < queue.slots.length;
-    });
-    if (index < 0) return undefined;
-    const [owner] = this.turns.splice(index, 1);
-    this.turns.push(owner);
-    return owner;
+  private employ(worker: Worker, job: Job, queue: OwnerQueue): void {
+    this.busy.set(worker, job);
+    queue.working++;
+    queue.times.startedAtMs ??= monotonicMs();
   }
 
   private queue(owner: number): OwnerQueue {
@@ -230,11 +259,11 @@ export class RefineQueue {
         templatePages: [],
         next: 0,
         ...{ opened: null, rested: null, clusterFrom: -1 },
+        ...{ deadline: Infinity, times: { ...NO_TIMES } },
         working: 0,
         idle: [],
       };
       this.owners.set(owner, queue);
-      this.turns.push(owner);
     }
     return queue;
   }

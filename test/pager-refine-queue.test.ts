@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
 import { RefineQueue } from '../src/pager/refine-queue.js';
+import { monotonicMs } from '../src/schedule/clock.js';
 import type { RefineReply, RefineRequest } from '../src/pager/threads.js';
 
 const BATCH = 64;
@@ -25,8 +26,14 @@ class IdleWorker extends EventEmitter {
   done(processed?: number): void {
     const request = this.given.at(-1);
     if (request?.op === 'refine')
-      this.say({ owner: request.owner, processed: processed ?? request.slots.length, trains: false });
-    if (request?.op === 'cluster') this.say({ owner: request.task.owner, clusteredTo: -1 });
+      this.say({
+        owner: request.owner,
+        processed: processed ?? request.slots.length,
+        trains: false,
+        endedAtMs: monotonicMs(),
+      });
+    if (request?.op === 'cluster')
+      this.say({ owner: request.task.owner, clusteredTo: -1, endedAtMs: monotonicMs() });
   }
 
   private say(reply: RefineReply): void {

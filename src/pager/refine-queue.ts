@@ -81,7 +81,9 @@ export class RefineQueue {
     this.training.delete(worker);
     for (const released of this.releases.values()) released();
     const job = this.busy.get(worker);
-    if (job !== undefined) this.take(worker, { owner: job.owner, processed: BATCH_PAGES, trains: false });
+    const endedAtMs = monotonicMs();
+    if (job !== undefined)
+      this.take(worker, { owner: job.owner, processed: BATCH_PAGES, trains: false, endedAtMs });
   }
 
   add(
@@ -172,7 +174,7 @@ export class RefineQueue {
     const queue = this.owners.get(reply.owner);
     if ('clusteredTo' in reply) {
       if (queue !== undefined && queue.open) queue.clusterFrom = reply.clusteredTo;
-      if (queue !== undefined) this.finish(reply.owner, queue);
+      if (queue !== undefined) this.finish(reply, queue);
       return this.dispatch();
     }
     if (reply.trains) this.training.add(worker);
@@ -182,15 +184,15 @@ export class RefineQueue {
       queue.templatePages.push(...job.templatePages.subarray(reply.processed));
       const done = queue.next === queue.slots.length;
       if (done) queue.slots.length = queue.templatePages.length = queue.next = 0;
-      this.finish(reply.owner, queue);
+      this.finish(reply, queue);
       if (done && queue.working === 0) queue.times.refinedAtMs = queue.times.endedAtMs;
     }
     this.dispatch();
   }
 
-  private finish(owner: number, queue: OwnerQueue): void {
+  private finish({ owner, endedAtMs }: { owner: number; endedAtMs: number }, queue: OwnerQueue): void {
     queue.working--;
-    queue.times.endedAtMs = monotonicMs();
+    queue.times.endedAtMs = Math.max(queue.times.endedAtMs ?? 0, endedAtMs);
     this.enlist(owner, queue);
     if (queue.working === 0) for (const resolve of queue.idle.splice(0)) resolve();
   }

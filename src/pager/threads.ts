@@ -89,11 +89,12 @@ export type RefineRequest =
     };
 
 /**
+ * `endedAtMs`: when the worker had nothing of the owner in hand any more, on the host's monotonic clock.
  * How many of a batch were looked at before it was done or its window closed; that a pack is let go; the slot at which to go on
  * putting pages together (-1: all were looked at); or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
  */
 export type RefineReply =
-  | { owner: number; processed: number; trains: boolean }
+  | { owner: number; processed: number; trains: boolean; endedAtMs: number }
   | { trained: Trained | null }
-  | { owner: number; clusteredTo: number }
+  | { owner: number; clusteredTo: number; endedAtMs: number }
   | { released: number };

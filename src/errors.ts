@@ -133,6 +133,10 @@ export const ERRORS = {
     'page dump {path} can not be used: {reason}, at byte {offset}',
     'capture it again: agentzip bench --capture DIR',
   ],
+  AZ_TRACE_INVALID: [
+    'line {line} is no span as AgentZip writes them to otel.file',
+    'give the file that otel.file names in the policy, whole',
+  ],
   AZ_HOST_NOT_CLEAN: ['left behind on this host: {what}', '{remedy}'],
   AZ_INTERRUPTED: ['stopped by {by}', 'nothing is left behind: run it again when you like'],
 } as const satisfies Record<string, readonly [message: string, remedy: string]>;

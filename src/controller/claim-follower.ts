@@ -18,7 +18,6 @@ export class ClaimFollower {
   private before = -1;
   private strays = { at: 0, pauseMs: CLAIM_MS };
   private tidied = false;
-  private told = false;
   private takeovers: number;
 
   constructor(
@@ -63,15 +62,11 @@ export class ClaimFollower {
 
   /** False: the sandbox has ended. */
   private async claim(): Promise<boolean> {
-    const { sandbox, window, span } = this.job;
+    const { sandbox, window } = this.job;
     // Nothing left twice in a row: pages that others send out later wait for the next window.
     const done = this.before === 0 && this.wait > CLAIM_MS;
     const left = done ? 0 : await claimPass(this.context, sandbox, window.signal);
     if (left < 0 || (done && !this.context.registry.refresh(sandbox))) return false;
-    if (left === 0 && !this.told && window.open) {
-      this.told = true;
-      span.event('claimed');
-    }
     // What a pass could not claim the next seldom can, unless more has gone out.
     this.wait = left > 0 && left !== this.before ? CLAIM_MS : Math.min(2 * this.wait, CLAIM_IDLE_MS);
     this.before = left;

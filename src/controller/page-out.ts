@@ -26,6 +26,8 @@ export class PageOut {
       child.addEvent('turn');
       const from = performance.now();
       const looks = await this.passes(job, turn, spent);
+      const out = pagesOf(sandbox).out - before.out;
+      if (window.open) span.event('paged_out', { [ATTRIBUTES.pages]: Math.max(0, out) });
       // Still in its turn: while others do not write, the device soon has no write in flight.
       window.settled = pagesOf(sandbox).out === 0 || (await this.settle(job, turn, looks, spent));
       sandbox.lastPageoutMs = (sandbox.lastPageoutMs ?? 0) + performance.now() - from;
@@ -94,10 +96,12 @@ export class PageOut {
    * device never was idle.
    */
   private async settle(job: WindowJob, turn: Turn, first: Looks, spent: { cpuMs: number }): Promise<boolean> {
-    const { sandbox, window } = job;
+    const { sandbox, window, span } = job;
     if (!(await settled(this.context.info.device, window.signal))) return false;
-    await claimSettled(this.context, sandbox, first, window.signal);
-    if (window.open) await this.release(job, turn, spent);
+    const left = await claimSettled(this.context, sandbox, first, window.signal);
+    if (!window.open) return true;
+    span.event('claimed', { [ATTRIBUTES.pagesLeft]: left });
+    await this.release(job, turn, spent);
     return true;
   }
 

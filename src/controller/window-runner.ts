@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ATTRIBUTES } from '../otel/names.js';
 import { WindowSpan } from '../otel/window.js';
 import type { RefineResult } from '../pager/protocol.js';
+import { unixMs } from '../schedule/clock.js';
 import type { HostEvent, WindowSummary } from './api.js';
 import { ClaimFollower } from './claim-follower.js';
 import type { Context } from './context.js';
@@ -37,7 +37,9 @@ export class WindowRunner {
   open(sandbox: Sandbox, event: HostEvent, predictedMs: number | null): void {
     const window = sandbox.openWindow(event, predictedMs);
     const { tracer } = this.context.telemetry;
-    const span = WindowSpan.start(tracer, sandbox.id, sandbox.spec.template ?? null, event.traceparent);
+    const template = sandbox.spec.template ?? null;
+    const opened = unixMs(window.openedAtMs);
+    const span = WindowSpan.start(tracer, sandbox.id, template, event.traceparent, opened);
     const job = { sandbox, window, span };
     this.report.opened(job, sandbox.skippedInRow);
     sandbox.skippedInRow = 0;
@@ -70,14 +72,11 @@ export class WindowRunner {
         const opening = this.openAtPager(job);
         refining = this.closeAtEnd(job);
         await opening;
-        const send = async (): Promise<void> => {
-          const pages = await this.pageOut.all(job);
-          pagedOut += pages;
-          if (window.open) job.span.event('paged_out', { [ATTRIBUTES.pages]: pages });
+        pagedOut = await this.pageOut.all(job);
+        const again = async (): Promise<void> => {
+          // Where nothing went out at first, nothing would.
+          if (pagedOut > 0) pagedOut += await this.pageOut.all(job);
         };
-        await send();
-        // Where nothing went out at first, nothing would.
-        const again = async (): Promise<void> => (pagedOut > 0 ? send() : undefined);
         await new ClaimFollower(this.context, this.pageOut, job).follow(again);
       }
     } catch (error) {

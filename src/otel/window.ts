@@ -20,14 +20,23 @@ export class WindowSpan {
     private readonly context: Context,
   ) {}
 
-  /** An invalid `traceparent` is left out and named in an attribute; it never fails the window. */
-  static start(tracer: Tracer, sandbox: string, template: string | null, traceparent?: string): WindowSpan {
+  /**
+   * Begun at `startTime` (Unix ms) or now. An invalid `traceparent` is left out and named in an attribute; it never fails
+   * the window.
+   */
+  static start(
+    tracer: Tracer,
+    sandbox: string,
+    template: string | null,
+    traceparent?: string,
+    startTime?: number,
+  ): WindowSpan {
     const attributes: Attributes = { [ATTRIBUTES.sandbox]: sandbox };
     if (template !== null) attributes[ATTRIBUTES.template] = template;
     const host = traceparent === undefined ? undefined : parseTraceparent(traceparent);
     if (host && 'invalid' in host) attributes[ATTRIBUTES.traceparentInvalid] = host.invalid;
     const links = host && 'traceId' in host ? [{ context: host }] : [];
-    const span = tracer.startSpan(SPANS.window, { attributes, links }, ROOT_CONTEXT);
+    const span = tracer.startSpan(SPANS.window, { attributes, links, startTime }, ROOT_CONTEXT);
     return new WindowSpan(tracer, span, trace.setSpan(ROOT_CONTEXT, span));
   }
 

@@ -73,6 +73,7 @@ export interface EncodingCounts {
 
 /** Moments of work for one owner since its window opened, on the host's monotonic clock, ms; null: there was none. */
 export interface RefineTimes {
+  /** The first page was given to a worker. */
   startedAtMs: number | null;
   /** Nothing that had been claimed was left to refine; what follows is pages put together. */
   refinedAtMs: number | null;

@@ -223,6 +223,7 @@ export class RefineQueue {
     queue.next = end;
     this.refining.charge(owner, slots.length);
     this.enlist(owner, queue);
+    queue.times.startedAtMs ??= monotonicMs();
     const { domain, pack } = queue;
     this.employ(worker, { owner, slots, templatePages }, queue);
     worker.postMessage({ op: 'refine', owner, domain, pack, slots, templatePages } satisfies RefineRequest);
@@ -247,7 +248,6 @@ export class RefineQueue {
   private employ(worker: Worker, job: Job, queue: OwnerQueue): void {
     this.busy.set(worker, job);
     queue.working++;
-    queue.times.startedAtMs ??= monotonicMs();
   }
 
   private queue(owner: number): OwnerQueue {

@@ -55,7 +55,7 @@ test('a tool that starts ends the window too', async () => {
 });
 
 test('a wait that is expected to be short is left alone', async () => {
-  send('llm_request_sent', { expectedMs: 100 });
+  send('llm_request_sent', { expectedMs: 50 });
   await sleep(50);
   expect((await sandbox()).windows).toBe(0);
   send('llm_request_sent', { expectedMs: 1000 });

@@ -16,6 +16,10 @@ export const ERRORS = {
     'no kernel BTF at {path}',
     'use a kernel with CONFIG_DEBUG_INFO_BTF=y; AgentZip goes on without probes',
   ],
+  AZ_PSI_MISSING: [
+    'pressure on memory can not be read ({reason}); only the available memory tells when it is short',
+    'use a kernel with CONFIG_PSI=y, and boot it with psi=1 where that is off by default',
+  ],
   AZ_PROBE_FAILED: ['probe {probe} could not be {step}: {reason}', '{remedy}'],
   AZ_DOCTOR: [
     'this host can not run AgentZip: {missing}',
@@ -128,6 +132,10 @@ export const ERRORS = {
   AZ_DUMP_INVALID: [
     'page dump {path} can not be used: {reason}, at byte {offset}',
     'capture it again: agentzip bench --capture DIR',
+  ],
+  AZ_TRACE_INVALID: [
+    'line {line} is no span as AgentZip writes them to otel.file',
+    'give the file that otel.file names in the policy, whole',
   ],
   AZ_HOST_NOT_CLEAN: ['left behind on this host: {what}', '{remedy}'],
   AZ_INTERRUPTED: ['stopped by {by}', 'nothing is left behind: run it again when you like'],

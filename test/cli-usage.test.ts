@@ -91,7 +91,7 @@ describe('status', () => {
       const table = await agentzip(['status', '--runtime-dir', server.folder]);
       expect(table.code).toBe(0);
       expect(table.stdout).toMatch(/^SANDBOX +TEMPLATE +PHASE +OWNED MiB/m);
-      expect(table.stdout).toMatch(/^box-1 +py +idle +4\.0 +40\.0 +4\.0 +10\.0x +2 +3$/m);
+      expect(table.stdout).toMatch(/^box-1 +py +idle +4\.0 +40\.0 +4\.0 +10\.0x +2 +1 +3$/m);
       expect(table.stdout).toMatch(/^warning: no exec events$/m);
       const json = await agentzip(['status', '--json', '--runtime-dir', server.folder]);
       expect(JSON.parse(json.stdout)).toMatchObject({ sandboxes: [{ id: 'box-1', ratio: 10 }] });

@@ -16,6 +16,7 @@ function window({ alone = 200, misfits = 20, deltaBytes = 200, aloneBytes = 1200
     ...{ pages, bytesIn: pages * PAGE, bytesOut: deltas.bytes + alone * aloneBytes, cpuMs: 1 },
     ...{ misfits, deltas, remaining: 0 },
     encodings: { ...NONE, delta: deltas.pages, zstd: alone },
+    times: { startedAtMs: null, refinedAtMs: null, endedAtMs: null },
   };
 }
 

@@ -27,7 +27,7 @@ test('pages that no longer match their template are told of: alert, span event, 
   await controller.putSandbox('one', { pids: [python.pid], template: 'python', tenant: 'acme' });
   expect((await controller.status()).templates[0].compression).toMatchObject({ pages: 0, drift: null });
   for (let window = 1; window <= windows; window++) {
-    controller.event('one', { type: 'llm_request_sent' });
+    controller.event('one', { type: 'llm_request_sent', expectedMs: 1000 });
     await until(async () => (await controller.getSandbox('one')).windows === window);
     controller.event('one', { type: 'llm_first_token' });
     await until(() => results.length === windows - window);

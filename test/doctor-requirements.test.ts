@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { refuse, requireHost, runDoctor } from '../src/plugin/doctor.js';
-import { memoryController } from '../src/plugin/doctor/kernel.js';
+import { kernel, memoryController } from '../src/plugin/doctor/kernel.js';
 import { privileges } from '../src/plugin/doctor/privileges.js';
 import { atLeast, type ReadText, type Requirement } from '../src/plugin/doctor/requirement.js';
 import { swapAndReclaim } from '../src/plugin/doctor/swap.js';
@@ -69,6 +69,22 @@ describe('capabilities', () => {
         .filter(({ ok }) => ok)
         .map(({ id }) => id),
     ).toEqual(['root']);
+  });
+});
+
+describe('pressure on memory', () => {
+  const found = (files: Record<string, string>) =>
+    kernel(reader(files), 'x64').find(({ id }) => id === 'memory pressure') as Requirement;
+
+  it('is found where the kernel tells of it', () => {
+    const text =
+      'some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0';
+    expect(found({ '/proc/pressure/memory': text })).toMatchObject({ ok: true, found: text.split('\n')[0] });
+  });
+
+  it('and else the remedy names the option and the boot parameter', () => {
+    expect(found({})).toMatchObject({ ok: false, level: 'optional' });
+    expect(found({}).remedy).toMatch(/CONFIG_PSI=y.*psi=1/);
   });
 });
 

@@ -1,9 +1,10 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { cgroupMounts } from '../src/memory/cgroup.js';
 import { memInfo } from '../src/memory/swap.js';
 import { Family } from './support/family.js';
 import { Service, swappedBytes } from './support/service.js';
+import { attribute, readSpans, type Span } from './support/spans.js';
 
 const PAGES = 4096;
 const BYTES = PAGES * 4096;
@@ -37,23 +38,7 @@ async function sandbox(name: string, more: { seed?: string; tenant?: string; cgr
   return pid;
 }
 
-interface Span {
-  name: string;
-  spanId: string;
-  parentSpanId?: string;
-  attributes: { key: string; value: Record<string, string | number> }[];
-}
-
-const spans = (): Span[] =>
-  readFileSync(`${service.folder}/spans`, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
-
-const attribute = (span: Span, key: string): string | number | undefined => {
-  const value = span.attributes.find((entry) => entry.key === key)?.value;
-  return value?.stringValue ?? (value === undefined ? undefined : Number(Object.values(value)[0]));
-};
+const spans = (): Span[] => readSpans(`${service.folder}/spans`);
 
 test('four sandboxes wait, shrink, and go on with every byte right', LIMIT, async () => {
   const { client } = service;
@@ -123,12 +108,23 @@ test('each window is a span with its steps as children', LIMIT, async () => {
   expect(steps.map(({ name }) => name).sort()).toEqual(
     ['pageout', 'prefetch', 'refine'].map((step) => `agentzip.${step}`),
   );
-  const [pageout, , refine] = steps.sort((a, b) => a.name.localeCompare(b.name));
+  const [pageout, prefetch, refine] = steps.sort((a, b) => a.name.localeCompare(b.name));
   expect(attribute(pageout, 'agentzip.pages')).toBeGreaterThanOrEqual(PAGES);
   expect(attribute(pageout, 'agentzip.pages.left')).toBeLessThan(256);
   expect(attribute(refine, 'agentzip.pages')).toBeGreaterThanOrEqual(PAGES * 0.75);
   expect(attribute(refine, 'agentzip.pages.left')).toBe(0);
-  expect(attribute(refine, 'agentzip.cpu.ms')).toBeGreaterThan(0);
+  for (const step of [pageout, refine]) expect(attribute(step, 'agentzip.cpu.ms')).toBeGreaterThan(0);
+  expect(attribute(prefetch, 'agentzip.pages')).toBe(0);
+  expect(attribute(window, 'agentzip.window.stop_ms')).toBeGreaterThanOrEqual(0);
+  // Phases in their order, within the window.
+  const phases = ['request', 'paged_out', 'claimed', 'refined', 'first_token'];
+  const events = (window.events ?? []).filter(({ name }) => phases.includes(name));
+  const times = phases.map((phase) => Number(events.find(({ name }) => name === phase)?.timeUnixNano));
+  expect(times[0]).toBeLessThanOrEqual(times[1]);
+  expect(times[1]).toBeLessThanOrEqual(times[2]);
+  for (const time of times) expect(time).toBeLessThanOrEqual(times[4]);
+  expect(Number(window.endTimeUnixNano)).toBe(times[4]);
+  expect(Number(refine.startTimeUnixNano)).toBeLessThan(Number(refine.endTimeUnixNano));
 });
 
 test('a tenant gains nothing from the pages of another', LIMIT, async () => {

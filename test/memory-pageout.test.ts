@@ -56,7 +56,7 @@ test.skipIf(swapAreas().length > 0)('without a swap device everything stays', as
   const look = () => lookAt(identify(python!.pid) as ProcessId, { flags: true, swapType: 0 });
   const before = look()!;
   const bytes = before.owned.reduce((sum, { length }) => sum + length, 0);
-  expect(await pageOut(pidfd, before.owned, always)).toEqual({
+  expect(await pageOut(pidfd, before.owned, always)).toMatchObject({
     advisedBytes: bytes,
     refused: 0,
     gone: false,
@@ -84,12 +84,12 @@ test('a range that is no longer mapped is skipped and the rest goes on', async (
     { address: address + PAGE, length: 2 * PAGE },
   ];
   const result = await adviseVector(pidfd, vector, MADV_WILLNEED);
-  expect(result).toEqual({ advisedBytes: 3 * PAGE, refused: 1, gone: false });
+  expect(result).toMatchObject({ advisedBytes: 3 * PAGE, refused: 1, gone: false });
 });
 
 test('it stops cleanly when the process ends', async () => {
   const address = await start(64);
   await python!.stop();
   const result = await pageOut(pidfd, [{ address, length: 64 * PAGE }], always);
-  expect(result).toEqual({ advisedBytes: 0, refused: 0, gone: true });
+  expect(result).toMatchObject({ advisedBytes: 0, refused: 0, gone: true });
 });

@@ -37,6 +37,8 @@ interface DataPoint {
   asInt?: number | string;
   asDouble?: number;
   count?: number | string;
+  explicitBounds?: number[];
+  bucketCounts?: (number | string)[];
   attributes: { key: string; value: OtlpValue }[];
 }
 interface MetricsBody {
@@ -186,6 +188,8 @@ describe('a collector', () => {
     };
     const metrics = createMetrics(telemetry.meter, () => reading);
     metrics.windowEnded('first_token', 4000);
+    metrics.windowStopped('first_token', 1.2);
+    metrics.windowSkipped('too_dear');
     metrics.pageoutIncomplete('shared', 12);
     metrics.drifted('py', 'collision');
     await telemetry.shutdown();
@@ -208,6 +212,11 @@ describe('a collector', () => {
     expect(points('agentzip.memory.owned').map(number)).toEqual([8192]);
     expect(points('agentzip.window.duration').map(number)).toEqual([1]);
     expect(points('agentzip.pageout.incomplete').map(number)).toEqual([12]);
+    expect(points('agentzip.windows.skipped').map(number)).toEqual([1]);
+    // The aim of 2 ms is a boundary: what is above it can be counted.
+    const [stopped] = points('agentzip.window.stop');
+    expect(stopped.bucketCounts?.map(Number)[stopped.explicitBounds!.indexOf(1.5)]).toBe(1);
+    expect(stopped.explicitBounds).toContain(2);
     const ofTemplates = (name: string) =>
       points(name).map((p) => [valueOf(p.attributes, 'agentzip.template.id'), number(p)]);
     expect(ofTemplates('agentzip.template.ratio')).toEqual([['py', 9.5]]);

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AgentZipError } from '../src/errors.js';
+import { ATTRIBUTES, SPAN_EVENTS, SPANS } from '../src/otel/names.js';
 import { packageRoot } from '../src/paths.js';
 import { routeNames } from '../src/plugin/routes.js';
 import { groupId } from '../src/plugin/socket.js';
@@ -327,5 +328,17 @@ describe('docs/api.md', () => {
     const page = readFileSync(join(packageRoot, 'docs/api.md'), 'utf8');
     const headings = [...page.matchAll(/^### `((?:GET|PUT|POST|DELETE) [^`]+)`$/gm)].map(([, name]) => name);
     expect(headings.sort()).toEqual([...routeNames].sort());
+  });
+
+  it('describes every attribute and event of the spans', () => {
+    const page = readFileSync(join(packageRoot, 'docs/api.md'), 'utf8');
+    const telemetry = page.slice(page.indexOf('## Telemetry'));
+    // Encodings are told in metrics alone.
+    const attributes = Object.values(ATTRIBUTES).filter((name) => name !== ATTRIBUTES.encoding);
+    // A row may name `agentzip.window.expected_ms` and then only `.predicted_ms`.
+    const named = (name: string): boolean =>
+      telemetry.includes(`\`${name}\``) || telemetry.includes(`\`${name.slice(name.lastIndexOf('.'))}\``);
+    expect([...attributes, ...SPAN_EVENTS].filter((name) => !named(name))).toEqual([]);
+    for (const span of Object.values(SPANS)) expect(telemetry).toContain(`\`${span}\``);
   });
 });

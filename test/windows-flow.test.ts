@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { EventType, HostEvent } from '../src/controller/api.js';
 import type { PartialPolicy } from '../src/policy/policy.js';
 import { Bench, until } from './support/controller.js';
 import type { Python } from './support/python.js';
+import { attribute, readSpans, type Span } from './support/spans.js';
 
 let bench: Bench;
 let python: Python;
@@ -21,21 +21,9 @@ const send = (type: EventType, more: Partial<HostEvent> = {}): void =>
 const sandbox = () => bench.controller.getSandbox('one');
 const asked = (...requests: string[]) => until(() => bench.pager.asked.join() === requests.join());
 
-interface Span {
-  name: string;
-  spanId: string;
-  parentSpanId?: string;
-  startTimeUnixNano: string;
-  endTimeUnixNano: string;
-  attributes: { key: string; value: Record<string, unknown> }[];
-}
-
 /** What was exported; windows in their order. */
-function readSpans(): { windows: Span[]; childrenOf: (span: Span) => Span[] } {
-  const spans: Span[] = readFileSync(`${bench.folder}/spans`, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).resourceSpans[0].scopeSpans[0].spans[0]);
+function exported(): { windows: Span[]; childrenOf: (span: Span) => Span[] } {
+  const spans = readSpans(`${bench.folder}/spans`);
   const windows = spans.filter(({ name }) => name === 'agentzip.window');
   windows.sort((a, b) => Number(BigInt(a.startTimeUnixNano) - BigInt(b.startTimeUnixNano)));
   return { windows, childrenOf: (span) => spans.filter(({ parentSpanId }) => parentSpanId === span.spanId) };
@@ -67,7 +55,7 @@ test('a tool that starts ends the window too', async () => {
 });
 
 test('a wait that is expected to be short is left alone', async () => {
-  send('llm_request_sent', { expectedMs: 100 });
+  send('llm_request_sent', { expectedMs: 50 });
   await sleep(50);
   expect((await sandbox()).windows).toBe(0);
   send('llm_request_sent', { expectedMs: 1000 });
@@ -132,7 +120,8 @@ test('draining ends windows before the pager is asked', async () => {
 async function prefetchDelays(...streams: number[]): Promise<number[]> {
   for (const streamMs of streams) {
     const before = bench.pager.asked.length;
-    send('llm_request_sent');
+    // Said, since such waits would soon be left alone for what they last.
+    send('llm_request_sent', { expectedMs: 1000 });
     await until(() => bench.pager.asked.length > before);
     send('llm_first_token');
     await sleep(streamMs);
@@ -141,7 +130,7 @@ async function prefetchDelays(...streams: number[]): Promise<number[]> {
   }
   await until(async () => (await sandbox()).lastWindow?.reason === 'first_token');
   await bench.close();
-  const { windows, childrenOf } = readSpans();
+  const { windows, childrenOf } = exported();
   return windows.map((window) => {
     const [prefetch] = childrenOf(window).filter(({ name }) => name === 'agentzip.prefetch');
     return Number(BigInt(prefetch.startTimeUnixNano) - BigInt(window.endTimeUnixNano)) / 1e6;
@@ -182,11 +171,14 @@ test('a window is a span with its steps as children', async () => {
   send('llm_first_token');
   await until(async () => (await sandbox()).lastWindow !== null);
   await bench.close();
-  const { windows, childrenOf } = readSpans();
+  const { windows, childrenOf } = exported();
   const [window] = windows;
   const steps = childrenOf(window).map(({ name }) => name);
   expect(steps.sort()).toEqual(['agentzip.pageout', 'agentzip.prefetch', 'agentzip.refine']);
-  const attributes = Object.fromEntries(window.attributes.map(({ key, value }) => [key, value]));
-  expect(attributes['agentzip.window.end_reason']).toEqual({ stringValue: 'first_token' });
-  expect(attributes['sandbox.id']).toEqual({ stringValue: 'one' });
+  expect(attribute(window, 'agentzip.window.end_reason')).toBe('first_token');
+  expect(attribute(window, 'agentzip.window.expected_ms')).toBe(3000);
+  expect(attribute(window, 'sandbox.id')).toBe('one');
+  const events = (window.events ?? []).map(({ name }) => name);
+  expect(events[0]).toBe('request');
+  expect(events.at(-1)).toBe('first_token');
 });

@@ -40,8 +40,27 @@ export interface HostEvent {
   at?: number;
   /** How long the host expects the wait to last. */
   expectedMs?: number;
+  /** Model endpoint that is asked; how long it makes wait is learnt by it. Of `llm_request_sent`. */
+  model?: string;
   /** W3C trace context of the host's own span. */
   traceparent?: string;
+}
+
+/**
+ * Why a wait is left alone: the host expects it to be short; what was learnt does; it would save less than it costs; the
+ * host has memory to spare (mode `pressure`).
+ */
+export type SkipReason = 'expected_short' | 'predicted_short' | 'too_dear' | 'memory_suffices';
+
+/** Memory of the host, as windows are decided by. */
+export interface HostMemoryStatus {
+  totalBytes: number;
+  availableBytes: number;
+  /** Share of the last 10 s in which some or all tasks waited for memory, percent; null: the kernel does not tell. */
+  somePercent: number | null;
+  fullPercent: number | null;
+  /** It counts as short, see `pressure` in the policy. */
+  short: boolean;
 }
 
 /**
@@ -112,6 +131,9 @@ export interface SandboxStatus {
   ratio: number | null;
   windows: number;
   lastWindow: WindowSummary | null;
+  /** Waits that were left alone, and why the last of them was. */
+  skippedWindows: number;
+  lastSkip: SkipReason | null;
   /** Faults on pages that were out, and pages put back before they were asked for (total; used; not used). */
   demandFaults: number;
   prefetchedPages: number;
@@ -155,6 +177,8 @@ export interface Status {
   };
   /** What an operator must know now. */
   alerts: Alert[];
+  /** `warnings`: what of it can not be told. */
+  memory: HostMemoryStatus & { warnings: string[] };
   probes: { attached: string[]; warnings: string[]; events: number; dropped: number };
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];

@@ -85,6 +85,7 @@ async function claimMember(
   member: Member,
   looks: { first: Look; second: Look },
   sequence: number,
+  signal: AbortSignal,
 ): Promise<void> {
   const { owners, templates, pager } = context;
   const shows = othersShow(context);
@@ -100,7 +101,7 @@ async function claimMember(
   const common = { owner: sandbox.id, domain: sandbox.domain, pack: base?.pack ?? null, sequence };
   for (const sole of [true, false]) {
     const chosen = [...pages.keys()].filter((i) => member.wasSole(pages[i]) === sole);
-    for (let at = 0; at < chosen.length; at += BATCH_PAGES) {
+    for (let at = 0; at < chosen.length && !signal.aborted; at += BATCH_PAGES) {
       const batch = chosen.slice(at, at + BATCH_PAGES);
       const { stale } = await pager.claim({
         ...common,
@@ -150,7 +151,8 @@ export async function claimSettled(
   for (const [member, look] of first) {
     if (signal.aborted) break;
     const second = member.lookAgain(context.info.swapType);
-    if (second !== null) await claimMember(context, sandbox, member, { first: look, second }, sequence);
+    if (second !== null)
+      await claimMember(context, sandbox, member, { first: look, second }, sequence, signal);
   }
   return pending(first);
 }

@@ -3,10 +3,12 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
+import type { HostPressure } from './host-pressure.js';
+import type { Predictions } from './predictions.js';
 import type { Sandbox } from './sandbox.js';
 import type { Registry } from './registry.js';
 import type { SlotOwners } from './slot-owners.js';
-import type { StreamTimes } from './stream-times.js';
+
 import type { Templates } from './templates.js';
 import type { Turns } from './turns.js';
 
@@ -19,7 +21,8 @@ export interface Context {
   readonly templates: Templates;
   readonly owners: SlotOwners;
   readonly turns: Turns;
-  readonly streams: StreamTimes;
+  readonly predictions: Predictions;
+  readonly hostPressure: HostPressure;
   readonly telemetry: Telemetry;
   readonly metrics: Metrics;
   /** Takes what the probes have reported so far, before it is built on. */

@@ -21,15 +21,17 @@ import {
 import type { Context } from './context.js';
 import { trustDomain } from './domain.js';
 import { Following, ProbeWatcher } from './following.js';
+import { HostPressure } from './host-pressure.js';
 import { isEventType, transition } from './phases.js';
+import { Predictions } from './predictions.js';
 import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
 import { alertsOf, readingOf, sandboxStatus } from './status.js';
-import { StreamTimes } from './stream-times.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
+import { WindowOpener } from './window-opener.js';
 import { WindowRunner } from './window-runner.js';
 
 const MIB = 1 << 20;
@@ -69,6 +71,7 @@ export class AgentController implements Controller {
   private readonly startedAt = Date.now();
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
+  private readonly opener: WindowOpener;
   private readonly following: Following;
   private enabled: boolean;
 
@@ -78,12 +81,14 @@ export class AgentController implements Controller {
     private readonly watcher: ProbeWatcher,
     private readonly own: { pids: number[] },
   ) {
-    this.enabled = context.policy.mode === 'proactive';
+    this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
+    this.opener = new WindowOpener(context, this.runner, () => this.enabled);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
+    context.hostPressure.onShort = () => this.opener.useAll();
   }
 
   /** A controller over a pager that is connected and probes that are loaded; it closes both. */
@@ -109,7 +114,8 @@ export class AgentController implements Controller {
         ...{ policy, pager, info, registry, templates, telemetry, metrics },
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
-        streams: new StreamTimes(),
+        predictions: new Predictions(),
+        hostPressure: new HostPressure(policy.pressure),
         pollProbes: () => controller.following.poll(),
         knowsLineage: (sandbox) => watcher.complete && controller.following.knowsLineage(sandbox),
       },
@@ -178,13 +184,15 @@ export class AgentController implements Controller {
       });
     }
     const { phase, opens, ends } = transition(event.type);
+    const { predictions } = this.context;
     sandbox.phase = phase;
+    const wait = sandbox.waited(event, ends !== null);
+    if (wait !== null) predictions.waited(sandbox, wait.model, wait.ms);
     const streamMs = sandbox.streamed(event.type);
-    if (streamMs !== null) this.context.streams.note(sandbox.domain, streamMs);
+    if (streamMs !== null) predictions.streamed(sandbox, streamMs);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
     if (ends !== null && !sandbox.endWindow(ends) && !sandbox.prefetched) this.prefetchLate(sandbox);
-    if (opens && sandbox.window?.open !== true && this.mayOpen(sandbox, event))
-      this.runner.open(sandbox, event);
+    if (opens) this.opener.use(sandbox, event);
   }
 
   async prePause(id: string): Promise<void> {
@@ -202,7 +210,7 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, info } = this.context;
+    const { registry, templates, info, hostPressure } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
     const templateStatuses = templates.statuses(pager.packs);
@@ -230,6 +238,7 @@ export class AgentController implements Controller {
         standbyPid: pager.standbyPid,
       },
       alerts: alertsOf(pager, templateStatuses),
+      memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings],
@@ -262,6 +271,7 @@ export class AgentController implements Controller {
     this.disable();
     await this.idle();
     this.following.close();
+    this.context.hostPressure.close();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
     this.context.pager.close();
@@ -275,11 +285,6 @@ export class AgentController implements Controller {
     this.own.pids = [process.pid, info.pid];
     for (const sandbox of registry.all())
       for (const member of sandbox.members.values()) member.claimed.clear();
-  }
-
-  private mayOpen(sandbox: Sandbox, event: HostEvent): boolean {
-    const { minWindowMs } = this.context.policy.pageout;
-    return this.enabled && !sandbox.paused && (event.expectedMs ?? Infinity) >= minWindowMs;
   }
 
   private prefetchLate(sandbox: Sandbox): void {

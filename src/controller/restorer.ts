@@ -10,15 +10,23 @@ const MIB = 1 << 20;
 /** Pages that other work pages out again meanwhile are fetched again, this often. */
 const RESTORE_PASSES = 8;
 
+/** Pages put back, those meant and not put back, and the CPU time it took. */
+export interface Restored {
+  pages: number;
+  left: number;
+  cpuMs: number;
+}
+const NOTHING: Readonly<Restored> = { pages: 0, left: 0, cpuMs: 0 };
+
 /** Puts pages of sandboxes back. */
 export class Restorer {
   constructor(private readonly context: Context) {}
 
-  /** Puts back what the next tool will probably use. Returns the pages restored. */
-  async prefetch(sandbox: Sandbox): Promise<number> {
+  /** Puts back what the next tool will probably use. */
+  async prefetch(sandbox: Sandbox): Promise<Restored> {
     const { policy, info, turns, pollProbes } = this.context;
     sandbox.prefetched = true;
-    if (!policy.prefetch.enabled) return 0;
+    if (!policy.prefetch.enabled) return NOTHING;
     pollProbes();
     const signal = sandbox.prefetchSignal;
     const processes = [...sandbox.members.values()].map((member) => {
@@ -31,14 +39,18 @@ export class Restorer {
     });
     const from = performance.now();
     const bets = placeBets(processes, (policy.prefetch.maxMiB * MIB) / PAGE);
-    const restored = await turns.restore(async () => {
-      let pages = 0;
-      for (const bet of bets) pages += await this.putBack(bet.process, bet.pages, signal);
-      return pages;
+    const total = { ...NOTHING };
+    await turns.restore(async () => {
+      for (const bet of bets) {
+        const { pages, left, cpuMs } = await this.putBack(bet.process, bet.pages, signal);
+        total.pages += pages;
+        total.left += left;
+        total.cpuMs += cpuMs;
+      }
     });
     sandbox.lastPrefetchMs = performance.now() - from;
-    sandbox.prefetchedPages += restored;
-    return restored;
+    sandbox.prefetchedPages += total.pages;
+    return total;
   }
 
   /** Puts every page back. AZ_TIMEOUT when pages keep leaving. */
@@ -67,8 +79,8 @@ export class Restorer {
     });
   }
 
-  private async putBack(member: Member, pages: readonly number[], signal: AbortSignal): Promise<number> {
-    if (pages.length === 0 || signal.aborted) return 0;
+  private async putBack(member: Member, pages: readonly number[], signal: AbortSignal): Promise<Restored> {
+    if (pages.length === 0 || signal.aborted) return { ...NOTHING, left: pages.length };
     const { slots } = member.look ?? {};
     if (slots !== undefined) {
       const expected = Uint32Array.from(pages, (page) => slots.get(page)).filter((slot) => slot !== 0);
@@ -76,6 +88,6 @@ export class Restorer {
     }
     const result = await restore(member, rangesOfPages(pages), { cancelled: () => signal.aborted });
     for (const page of pages.slice(0, result.pages)) member.usage.putBack(page);
-    return result.pages;
+    return { pages: result.pages, left: pages.length - result.pages, cpuMs: result.cpuMs };
   }
 }

@@ -1,7 +1,7 @@
 import type { Membership } from '../hosts/plain.js';
 import { byteTable } from '../memory/page-table.js';
 import { isAlive } from '../memory/process.js';
-import type { EventType, HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
+import type { EventType, HostEvent, Phase, SandboxSpec, SkipReason, WindowSummary } from './api.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
 import type { PhaseCounts } from './usage.js';
@@ -33,8 +33,14 @@ export class Sandbox {
   private lull = new AbortController();
   /** When the model began to stream, Unix ms; null when it does not. */
   private streamingSince: number | null = null;
+  /** The request that the model has not begun to answer, and when it was sent, Unix ms; null when it does not wait. */
+  waiting: { event: HostEvent; since: number } | null = null;
   /** How long the last prefetch took, ms. */
   lastPrefetchMs = 0;
+  /** How long the page-outs of the last window took, ms; null: it has been accounted for, or there was none. */
+  lastPageoutMs: number | null = null;
+  /** Pages put back for the last tool phase that were seen used, of all that were; null: none were. */
+  lastAccuracy: number | null = null;
   /** Between pre-pause and post-resume nothing is paged out. */
   paused = false;
   /** The pager holds its name, and maybe slots of it. */
@@ -47,6 +53,10 @@ export class Sandbox {
   escaped = false;
   windows = 0;
   lastWindow: WindowSummary | null = null;
+  /** Waits that were left alone, why the last of them was, and how many since the last window. */
+  skippedWindows = 0;
+  lastSkip: SkipReason | null = null;
+  skippedInRow = 0;
   demandFaults = 0;
   prefetchedPages = 0;
   wastedPages = 0;
@@ -66,7 +76,8 @@ export class Sandbox {
     return [...this.members.values()].filter((member) => isAlive(member.process)).map((member) => member.pid);
   }
 
-  openWindow(event: HostEvent): Window {
+  /** `predictedMs`: see Window. */
+  openWindow(event: HostEvent, predictedMs: number | null): Window {
     this.prefetching.abort();
     this.prefetching = new AbortController();
     this.lull.abort();
@@ -74,8 +85,15 @@ export class Sandbox {
     this.streamingSince = null;
     this.prefetched = false;
     this.windows++;
-    this.window = new Window(event);
+    this.window = new Window(event, predictedMs);
     return this.window;
+  }
+
+  /** A wait is left alone. */
+  skipWindow(reason: SkipReason): void {
+    this.skippedWindows++;
+    this.skippedInRow++;
+    this.lastSkip = reason;
   }
 
   /** False when no window was open; a prefetch that waits for its time then begins. */
@@ -86,6 +104,15 @@ export class Sandbox {
     }
     this.window.end(reason);
     return true;
+  }
+
+  /** Notes what an event says of the wait for the model; returns the wait that it ends, null when it ends none. */
+  waited(event: HostEvent, ends: boolean): { ms: number; model: string | undefined } | null {
+    const { waiting } = this;
+    if (event.type === 'llm_request_sent') this.waiting ??= { event, since: Date.now() };
+    else this.waiting = null;
+    if (waiting === null || !ends) return null;
+    return { ms: Date.now() - waiting.since, model: waiting.event.model };
   }
 
   /** Notes what an event says of the model's stream; returns how long it was when that is known now, ms. */
@@ -110,8 +137,10 @@ export class Sandbox {
     return this.prefetching.signal;
   }
 
-  count({ demand, wasted }: PhaseCounts): void {
+  /** Takes in how a tool phase went, of all its processes. */
+  count({ demand, used, wasted }: PhaseCounts): void {
     this.demandFaults += demand;
     this.wastedPages += wasted;
+    this.lastAccuracy = used + wasted === 0 ? null : used / (used + wasted);
   }
 }

@@ -37,6 +37,8 @@ export function sandboxStatus(
     ratio: storedBytes > 0 ? (storedPages * PAGE) / storedBytes : null,
     windows: sandbox.windows,
     lastWindow: sandbox.lastWindow,
+    skippedWindows: sandbox.skippedWindows,
+    lastSkip: sandbox.lastSkip,
     demandFaults: sandbox.demandFaults,
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,

@@ -1,34 +1,34 @@
-/** Vectors a sandbox pages out before another that waits gets its turn: 16 MiB of 256 KiB each, some 70 ms. */
-const SLICE_VECTORS = 64;
+import { FairQueue } from '../schedule/fair-queue.js';
+
+/** Vectors a sandbox pages out in a round while others wait: 16 MiB of 256 KiB each, some 70 ms. */
+export const SLICE_VECTORS = 64;
 
 type Wake = () => void;
 
-/** Waits to be woken from the list; false when the signal came first. */
-function waitIn(list: Set<Wake>, signal: AbortSignal): Promise<boolean> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve(false);
-    const wake = (): void => {
-      signal.removeEventListener('abort', stop);
-      resolve(true);
-    };
-    const stop = (): void => {
-      list.delete(wake);
-      resolve(false);
-    };
-    signal.addEventListener('abort', stop, { once: true });
-    list.add(wake);
-  });
+/** Who asks for turns: a sandbox, in one window. */
+export interface Claimant {
+  readonly key: string;
+  /** When its window will probably end, Unix ms; Infinity: not known. */
+  readonly deadline: number;
+  /** Aborts when its window ends. */
+  readonly signal: AbortSignal;
 }
 
 /**
- * Who may move pages now. One page-out at a time, in order of arrival and in slices, so that neither a big sandbox nor
- * a late one starves; while anything is being restored, page-outs wait: a tool is about to need those pages.
+ * Who may move pages now. One page-out at a time, in slices, in the order of {@link FairQueue}, so that no big sandbox,
+ * late one or crowd of hurried ones starves another: of N sandboxes that want turns one waits for 2 (N - 1) slices of the
+ * others at most. While anything is being restored page-outs wait: a tool is about to need those pages.
  */
 export class Turns {
-  private readonly queue = new Set<Wake>();
+  private readonly queue: FairQueue<string>;
+  private readonly wakes = new Map<string, Wake>();
   private readonly held = new Set<Wake>();
   private busy = false;
   private restores = 0;
+
+  constructor(now: () => number = Date.now) {
+    this.queue = new FairQueue(SLICE_VECTORS, now);
+  }
 
   /** Nobody pages out or waits for a turn. */
   get idle(): boolean {
@@ -36,16 +36,17 @@ export class Turns {
   }
 
   /** Runs `job` at its turn; never when the signal comes first. `turn` is to be awaited before each vector. */
-  async pageOut(signal: AbortSignal, job: (turn: () => Promise<void>) => Promise<void>): Promise<void> {
-    let mine = await this.acquire(signal);
-    let vectors = 0;
+  async pageOut(who: Claimant, job: (turn: () => Promise<void>) => Promise<void>): Promise<void> {
+    let mine = await this.acquire(who);
     const turn = async (): Promise<void> => {
-      if (vectors++ >= SLICE_VECTORS && this.queue.size > 0) {
+      if (!mine) return;
+      if (this.queue.spent(who.key)) {
+        const again = this.wait(who);
         this.release();
-        mine = await this.acquire(signal);
-        vectors = 1;
+        if (!(mine = await again)) return;
       }
-      while (this.restores > 0 && (await waitIn(this.held, signal)));
+      this.queue.charge(who.key, 1);
+      while (this.restores > 0 && (await this.hold(who.signal)));
     };
     try {
       if (mine) await job(turn);
@@ -66,20 +67,52 @@ export class Turns {
     }
   }
 
-  private async acquire(signal: AbortSignal): Promise<boolean> {
-    if (!this.busy && !signal.aborted) {
-      this.busy = true;
-      return true;
-    }
-    // Whoever releases hands the turn over, so `busy` stays set.
-    return waitIn(this.queue, signal);
+  private async acquire(who: Claimant): Promise<boolean> {
+    if (this.busy || who.signal.aborted) return this.wait(who);
+    return (this.busy = true);
+  }
+
+  /** Whoever releases hands the turn over, so `busy` stays set. */
+  private wait({ key, deadline, signal }: Claimant): Promise<boolean> {
+    return woken(signal, (wake) => {
+      this.queue.join(key, deadline);
+      this.wakes.set(key, wake);
+      return () => {
+        this.queue.leave(key);
+        this.wakes.delete(key);
+      };
+    });
+  }
+
+  private hold(signal: AbortSignal): Promise<boolean> {
+    return woken(signal, (wake) => {
+      this.held.add(wake);
+      return () => this.held.delete(wake);
+    });
   }
 
   private release(): void {
-    const [next] = this.queue;
+    const next = this.queue.next();
     this.busy = next !== undefined;
     if (next === undefined) return;
-    this.queue.delete(next);
-    next();
+    const wake = this.wakes.get(next);
+    this.wakes.delete(next);
+    wake?.();
   }
+}
+
+/** Waits to be woken; false when the signal came first, which undoes what `enlist` did. */
+function woken(signal: AbortSignal, enlist: (wake: Wake) => () => void): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(false);
+    const stop = (): void => {
+      withdraw();
+      resolve(false);
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    const withdraw = enlist(() => {
+      signal.removeEventListener('abort', stop);
+      resolve(true);
+    });
+  });
 }

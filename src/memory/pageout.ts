@@ -1,4 +1,5 @@
 import { SystemError } from '../native/errno.js';
+import { timeHelpers } from './helper-cpu.js';
 import { MADV_PAGEOUT, processMadvise, type processMadviseHere, type Range } from '../native/process.js';
 
 const IOV_MAX = 1024;
@@ -43,6 +44,8 @@ export interface AdviceResult {
   refused: number;
   /** The process has ended. */
   gone: boolean;
+  /** CPU time of the threads that did it, see {@link timeHelpers}. */
+  cpuMs: number;
 }
 
 /** Advises one vector; a range that is refused is skipped and the rest goes on. */
@@ -52,11 +55,11 @@ export async function adviseVector(
   advice: number,
   advise: NonNullable<AdviceOptions['advise']> = processMadvise,
 ): Promise<AdviceResult> {
-  const result: AdviceResult = { advisedBytes: 0, refused: 0, gone: false };
+  const result: AdviceResult = { advisedBytes: 0, refused: 0, gone: false, cpuMs: 0 };
   for (let rest = vector; rest.length > 0;) {
     let advised = 0;
     try {
-      advised = await advise(pidfd, rest, advice);
+      advised = await timeHelpers(result, () => advise(pidfd, rest, advice));
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
       if (error.code === 'ESRCH') return { ...result, gone: true };
@@ -79,15 +82,16 @@ export async function pageOut(
   ranges: readonly Range[],
   options: AdviceOptions,
 ): Promise<AdviceResult> {
-  const total: AdviceResult = { advisedBytes: 0, refused: 0, gone: false };
+  const total: AdviceResult = { advisedBytes: 0, refused: 0, gone: false, cpuMs: 0 };
   for (const vector of vectorsOf(ranges, options.vectorBytes)) {
     await options.turn?.();
     if (options.cancelled()) break;
-    const { advisedBytes, refused, gone } = await adviseVector(pidfd, vector, MADV_PAGEOUT, options.advise);
-    total.advisedBytes += advisedBytes;
-    total.refused += refused;
-    total.gone = gone;
-    if (gone) break;
+    const done = await adviseVector(pidfd, vector, MADV_PAGEOUT, options.advise);
+    total.advisedBytes += done.advisedBytes;
+    total.refused += done.refused;
+    total.cpuMs += done.cpuMs;
+    total.gone = done.gone;
+    if (total.gone) break;
   }
   return total;
 }

@@ -15,21 +15,22 @@ const CHUNK_BYTES = 256 * PAGE;
  * page.
  *
  * Give it only pages whose writes are complete; others would be read from the device for nothing. Returns how many of the pages, in
- * order, were seen to.
+ * order, were seen to, and the CPU time of the threads that did it.
  */
 export async function releaseCached(
   target: { pid: number; pidfd: number },
   ranges: readonly Range[],
   options: AdviceOptions,
-): Promise<number> {
-  let pages = 0;
+): Promise<{ pages: number; cpuMs: number }> {
+  const result = { pages: 0, cpuMs: 0 };
   for (const vector of vectorsOf(ranges, CHUNK_BYTES)) {
     await options.turn?.();
     if (options.cancelled()) break;
-    if (!(await touch(target.pid, vector))) break;
+    if (!(await touch(target.pid, vector, result))) break;
     // Not cancelled in between: pages left mapped here would be owned without having been wanted.
-    await pageOut(target.pidfd, vector, { vectorBytes: options.vectorBytes, cancelled: () => false });
-    pages += vector.reduce((sum, { length }) => sum + length / PAGE, 0);
+    const { vectorBytes } = options;
+    result.cpuMs += (await pageOut(target.pidfd, vector, { vectorBytes, cancelled: () => false })).cpuMs;
+    result.pages += vector.reduce((sum, { length }) => sum + length / PAGE, 0);
   }
-  return pages;
+  return result;
 }

@@ -1,6 +1,7 @@
 import { SystemError } from '../native/errno.js';
 import { PAGE } from '../native/libc.js';
 import { MADV_WILLNEED, processRead, type Range } from '../native/process.js';
+import { timeHelpers, type CpuTime } from './helper-cpu.js';
 import { adviseVector, vectorsOf } from './pageout.js';
 
 /** Pages asked for, then touched, at a time: a tool that wants one of them may have to wait for all. At most IOV_MAX, 1024. */
@@ -15,6 +16,8 @@ export interface RestoreResult {
   /** Pages asked for until the end, a cancel or the end of the process. */
   pages: number;
   gone: boolean;
+  /** CPU time of the threads that did it, see {@link timeHelpers}. */
+  cpuMs: number;
 }
 
 /** Runs of consecutive pages, for page numbers in ascending order. */
@@ -29,8 +32,11 @@ export function rangesOfPages(pages: Iterable<number>): Range[] {
   return ranges;
 }
 
-/** Reads one byte a page, which maps it. Pages that can not be read any more are skipped. False: process gone. */
-export async function touch(pid: number, vector: readonly Range[]): Promise<boolean> {
+/**
+ * Reads one byte a page, which maps it; `time` grows by what that took. Pages that can not be read any more are skipped.
+ * False: process gone.
+ */
+export async function touch(pid: number, vector: readonly Range[], time: CpuTime): Promise<boolean> {
   const bytes: Range[] = [];
   for (const { address, length } of vector) {
     for (let at = 0; at < length; at += PAGE) bytes.push({ address: address + at, length: 1 });
@@ -38,7 +44,7 @@ export async function touch(pid: number, vector: readonly Range[]): Promise<bool
   const into = new Uint8Array(bytes.length);
   for (let done = 0; done < bytes.length;) {
     try {
-      const read = await processRead(pid, bytes.slice(done), into);
+      const read = await timeHelpers(time, () => processRead(pid, bytes.slice(done), into));
       done += read;
       if (done < bytes.length) done++;
     } catch (error) {
@@ -60,17 +66,21 @@ export async function restore(
   ranges: readonly Range[],
   options: RestoreOptions,
 ): Promise<RestoreResult> {
-  const result: RestoreResult = { pages: 0, gone: false };
+  const result: RestoreResult = { pages: 0, gone: false, cpuMs: 0 };
   const vectors = vectorsOf(ranges, TOUCH_PAGES * PAGE);
-  const advise = async (i: number): Promise<boolean> =>
-    i >= vectors.length || !(await adviseVector(target.pidfd, vectors[i], MADV_WILLNEED)).gone;
+  const advise = async (i: number): Promise<boolean> => {
+    if (i >= vectors.length) return true;
+    const { gone, cpuMs } = await adviseVector(target.pidfd, vectors[i], MADV_WILLNEED);
+    result.cpuMs += cpuMs;
+    return !gone;
+  };
 
   let ready = advise(0);
   for (let i = 0; i < vectors.length; i++) {
     result.gone = !(await ready);
     if (result.gone || options.cancelled()) break;
     ready = advise(i + 1);
-    result.gone = !(await touch(target.pid, vectors[i]));
+    result.gone = !(await touch(target.pid, vectors[i], result));
     result.pages += vectors[i].reduce((sum, range) => sum + range.length / PAGE, 0);
     if (result.gone) break;
   }

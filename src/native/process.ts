@@ -110,14 +110,20 @@ export const prctl = (option: number, argument: number, argument2 = 0): number =
 /** Thread id of the calling thread (a worker thread has its own). */
 export const gettid = (): number => syscall(SYS.gettid, 0, 0, 0, 0, 0, 0);
 
+const CLOCK_PROCESS_CPUTIME_ID = 2;
 const CLOCK_THREAD_CPUTIME_ID = 3;
 const timespec = new BigInt64Array(2);
 
-/** CPU time of the calling thread, ms. */
-export function threadCpuMs(): number {
-  clockGettime_(CLOCK_THREAD_CPUTIME_ID, timespec);
+function clockMs(clock: number): number {
+  clockGettime_(clock, timespec);
   return Number(timespec[0]) * 1e3 + Number(timespec[1]) / 1e6;
 }
+
+/** CPU time of the calling thread, ms. */
+export const threadCpuMs = (): number => clockMs(CLOCK_THREAD_CPUTIME_ID);
+
+/** CPU time of all threads of this process, ms. */
+export const processCpuMs = (): number => clockMs(CLOCK_PROCESS_CPUTIME_ID);
 
 /** Nice value of one thread, -20 to 19. */
 export function setThreadPriority(tid: number, nice: number): void {

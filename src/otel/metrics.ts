@@ -5,6 +5,9 @@ type Named<K extends MetricName['kind']> = {
   [N in keyof typeof METRICS]: (typeof METRICS)[N]['kind'] extends K ? N : never;
 }[keyof typeof METRICS];
 
+/** The aim is 2 ms; the usual boundaries of OpenTelemetry begin at 5. */
+const STOP_BUCKETS_MS = [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 250, 1000];
+
 /** Values read at each export: gauges, and totals that somebody else counts. Bytes, pages, events. */
 export interface Reading {
   sandboxes: number;
@@ -34,6 +37,10 @@ export interface Reading {
 export interface Metrics {
   /** A window of `durationMs` has ended. */
   windowEnded(reason: string, durationMs: number): void;
+  /** Nothing worked for a window any more so long after its end. */
+  windowStopped(reason: string, stopMs: number): void;
+  /** A wait was left alone. */
+  windowSkipped(reason: string): void;
   /** Pages of a template began to compress worse than usual. */
   drifted(template: string, cause: string): void;
   /** Pages that stayed although the window meant to page them out. */
@@ -47,6 +54,11 @@ export interface Metrics {
 export function createMetrics(meter: Meter, read: () => Reading | Promise<Reading>): Metrics {
   const windows: Counter = meter.createCounter(METRICS.windows.name, METRICS.windows);
   const duration: Histogram = meter.createHistogram(METRICS.windowDuration.name, METRICS.windowDuration);
+  const stop: Histogram = meter.createHistogram(METRICS.windowStop.name, {
+    ...METRICS.windowStop,
+    advice: { explicitBucketBoundaries: STOP_BUCKETS_MS },
+  });
+  const skipped: Counter = meter.createCounter(METRICS.windowsSkipped.name, METRICS.windowsSkipped);
   const incomplete: Counter = meter.createCounter(METRICS.pageoutIncomplete.name, METRICS.pageoutIncomplete);
 
   const drifts: Counter = meter.createCounter(METRICS.templateDrifts.name, METRICS.templateDrifts);
@@ -98,6 +110,8 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
       windows.add(1, { [ATTRIBUTES.endReason]: reason });
       duration.record(durationMs, { [ATTRIBUTES.endReason]: reason });
     },
+    windowStopped: (reason, stopMs) => stop.record(stopMs, { [ATTRIBUTES.endReason]: reason }),
+    windowSkipped: (reason) => skipped.add(1, { [ATTRIBUTES.reason]: reason }),
     drifted: (template, cause) =>
       drifts.add(1, { [ATTRIBUTES.template]: template, [ATTRIBUTES.reason]: cause }),
     pageoutIncomplete: (reason, count) => incomplete.add(count, { [ATTRIBUTES.reason]: reason }),

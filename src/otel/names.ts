@@ -9,6 +9,14 @@ export const SPANS = {
 } as const;
 export type ChildSpan = Exclude<keyof typeof SPANS, 'window'>;
 
+/** Events of a window's span: the phases it goes through, what ended it, and what is worth noting. */
+export const SPAN_EVENTS = [
+  ...(['request', 'paged_out', 'claimed', 'refined'] as const),
+  ...(['first_token', 'tool_start', 'budget', 'exit', 'shutdown'] as const),
+  ...(['failed', 'template.drift'] as const),
+] as const;
+export type EventName = (typeof SPAN_EVENTS)[number];
+
 export const ATTRIBUTES = {
   sandbox: 'sandbox.id',
   template: 'agentzip.template.id',
@@ -25,6 +33,15 @@ export const ATTRIBUTES = {
   cpuMs: 'agentzip.cpu.ms',
   endReason: 'agentzip.window.end_reason',
   expectedMs: 'agentzip.window.expected_ms',
+  /** What was expected of it when it opened: half of those like it last longer. */
+  predictedMs: 'agentzip.window.predicted_ms',
+  /** From its end until the last system call or refine job for it had ended. */
+  stopMs: 'agentzip.window.stop_ms',
+  /** Waits of the sandbox before it that were left alone, since the last window. */
+  skippedBefore: 'agentzip.window.skipped_before',
+  model: 'agentzip.model',
+  /** Of the pages put back for the tool phase before, those that were seen used. */
+  accuracy: 'agentzip.prefetch.accuracy',
   /** Reason why the host's traceparent was ignored. */
   traceparentInvalid: 'agentzip.traceparent.invalid',
   reason: 'agentzip.reason',
@@ -121,6 +138,18 @@ export const METRICS = {
     unit: 'ms',
     kind: 'histogram',
     description: 'Length of windows.',
+  },
+  windowStop: {
+    name: 'agentzip.window.stop',
+    unit: 'ms',
+    kind: 'histogram',
+    description: 'From the end of a window until nothing worked for it any more.',
+  },
+  windowsSkipped: {
+    name: 'agentzip.windows.skipped',
+    unit: '{window}',
+    kind: 'counter',
+    description: 'Waits that were left alone, by reason.',
   },
   pageoutIncomplete: {
     name: 'agentzip.pageout.incomplete',

@@ -6,7 +6,7 @@ import {
   type Span,
   type Tracer,
 } from '@opentelemetry/api';
-import { ATTRIBUTES, SPANS, type ChildSpan } from './names.js';
+import { ATTRIBUTES, SPANS, type ChildSpan, type EventName } from './names.js';
 import { parseTraceparent } from './traceparent.js';
 
 /**
@@ -20,32 +20,41 @@ export class WindowSpan {
     private readonly context: Context,
   ) {}
 
-  /** An invalid `traceparent` is left out and named in an attribute; it never fails the window. */
-  static start(tracer: Tracer, sandbox: string, template: string | null, traceparent?: string): WindowSpan {
+  /**
+   * Begun at `startTime` (Unix ms) or now. An invalid `traceparent` is left out and named in an attribute; it never fails
+   * the window.
+   */
+  static start(
+    tracer: Tracer,
+    sandbox: string,
+    template: string | null,
+    traceparent?: string,
+    startTime?: number,
+  ): WindowSpan {
     const attributes: Attributes = { [ATTRIBUTES.sandbox]: sandbox };
     if (template !== null) attributes[ATTRIBUTES.template] = template;
     const host = traceparent === undefined ? undefined : parseTraceparent(traceparent);
     if (host && 'invalid' in host) attributes[ATTRIBUTES.traceparentInvalid] = host.invalid;
     const links = host && 'traceId' in host ? [{ context: host }] : [];
-    const span = tracer.startSpan(SPANS.window, { attributes, links }, ROOT_CONTEXT);
+    const span = tracer.startSpan(SPANS.window, { attributes, links, startTime }, ROOT_CONTEXT);
     return new WindowSpan(tracer, span, trace.setSpan(ROOT_CONTEXT, span));
   }
 
-  /** A step of the window; the caller sets its attributes and ends it. */
-  child(step: ChildSpan, attributes: Attributes = {}): Span {
-    return this.tracer.startSpan(SPANS[step], { attributes }, this.context);
+  /** A step of the window, begun at `startTime` (Unix ms) or now; the caller sets its attributes and ends it. */
+  child(step: ChildSpan, attributes: Attributes = {}, startTime?: number): Span {
+    return this.tracer.startSpan(SPANS[step], { attributes, startTime }, this.context);
   }
 
-  /** A moment worth noting, such as a template that no longer fits. */
-  event(name: string, attributes: Attributes = {}): void {
-    this.span.addEvent(name, attributes);
+  /** A phase that is reached, or something worth noting, at `time` (Unix ms) or now. */
+  event(name: EventName, attributes: Attributes = {}, time?: number): void {
+    this.span.addEvent(name, attributes, time);
   }
 
-  /** `reason` is why the window ended, as in WindowSummary. A second call does nothing. */
-  end(reason: string, attributes: Attributes = {}): void {
+  /** `reason` is why the window ended, as in WindowSummary, at `time` (Unix ms) or now. A second call does nothing. */
+  end(reason: string, attributes: Attributes = {}, time?: number): void {
     if (!this.span.isRecording()) return;
     this.span.setAttributes({ ...attributes, [ATTRIBUTES.endReason]: reason });
-    this.span.end();
+    this.span.end(time);
   }
 }
 

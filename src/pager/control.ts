@@ -42,11 +42,11 @@ export function createHandlers(
       if (!(await engine.unloadPack(pack))) throw refuse('unloadPack', `pages still rest on pack ${pack}`);
       return {};
     },
-    openWindow({ owner }) {
+    openWindow({ owner, endsInMs }) {
       // An owner without claims has nothing to refine; its first claim opens its queue.
       const id = register(engine, owner, null);
       shared.ownerStats.fill(0, id * OWNER_STATS, (id + 1) * OWNER_STATS);
-      queue.open(id);
+      queue.open(id, endsInMs ?? null);
       return {};
     },
     async closeWindow({ owner }) {
@@ -67,6 +67,7 @@ export function createHandlers(
         },
         remaining: queue.remaining(id),
         encodings: refinedEncodings(shared.ownerStats, id),
+        times: { ...queue.times(id) },
       };
     },
     async forget({ owner, ended }) {

@@ -71,6 +71,16 @@ export interface EncodingCounts {
   staged: number;
 }
 
+/** Moments of work for one owner since its window opened, on the host's monotonic clock, ms; null: there was none. */
+export interface RefineTimes {
+  /** The first page was given to a worker. */
+  startedAtMs: number | null;
+  /** Nothing that had been claimed was left to refine; what follows is pages put together. */
+  refinedAtMs: number | null;
+  /** No worker had anything of it in hand any more. */
+  endedAtMs: number | null;
+}
+
 /** What refinement did for one owner since its window opened. */
 export interface RefineResult {
   pages: number;
@@ -84,6 +94,7 @@ export interface RefineResult {
   /** Claimed pages still staged. */
   remaining: number;
   encodings: EncodingCounts;
+  times: RefineTimes;
 }
 
 export interface OwnerUse {
@@ -149,8 +160,11 @@ export interface Requests {
   loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
-  /** Refine this owner's staged pages from now on, in the order they were claimed. */
-  openWindow: { request: { owner: string }; reply: object };
+  /**
+   * Refine this owner's staged pages from now on, in the order they were claimed. `endsInMs`: when its window will
+   * probably end; of several those that end soon come first.
+   */
+  openWindow: { request: { owner: string; endsInMs?: number }; reply: object };
   /** Stop within the page in hand. */
   closeWindow: { request: { owner: string }; reply: RefineResult };
   /**

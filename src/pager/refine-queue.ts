@@ -1,46 +1,14 @@
 import type { Worker } from 'node:worker_threads';
+import { monotonicMs } from '../schedule/clock.js';
+import { FairQueue } from '../schedule/fair-queue.js';
 import type { Unclaimed } from '../store/shrinker.js';
 import type { Trained } from '../store/training.js';
+import { Backlog, NO_PAGES, type Pages } from './backlog.js';
+import type { RefineTimes } from './protocol.js';
 import type { RefineReply, RefineRequest } from './threads.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
 const BATCH_PAGES = 64;
-
-/** Pages that wait, in order. */
-class Backlog {
-  private readonly slots: number[] = [];
-  private readonly templatePages: number[] = [];
-  /** The first that is not handed out. */
-  private next = 0;
-
-  get length(): number {
-    return this.slots.length - this.next;
-  }
-
-  add(slots: ArrayLike<number>, templatePages: ArrayLike<number>): void {
-    for (let i = 0; i < slots.length; i++) {
-      this.slots.push(slots[i]);
-      this.templatePages.push(templatePages[i]);
-    }
-  }
-
-  /** Hands out the next `limit` at most. */
-  take(limit: number): Pages {
-    const end = Math.min(this.next + limit, this.slots.length);
-    const pages = {
-      slots: Uint32Array.from(this.slots.slice(this.next, end)),
-      templatePages: Uint32Array.from(this.templatePages.slice(this.next, end)),
-    };
-    this.next = end;
-    if (this.length === 0) this.slots.length = this.templatePages.length = this.next = 0;
-    return pages;
-  }
-}
-
-interface Pages {
-  slots: Uint32Array;
-  templatePages: Uint32Array;
-}
 
 interface OwnerQueue {
   domain: number;
@@ -54,6 +22,9 @@ interface OwnerQueue {
   rested: number | null;
   /** Where to go on putting pages that rest together; -1: done in this window, or being done. */
   clusterFrom: number;
+  /** When its window will probably end, on the clock of monotonicMs. */
+  deadline: number;
+  times: RefineTimes;
   /** Batches of this owner at workers. */
   working: number;
   /** Waits for `working` to reach 0. */
@@ -65,7 +36,8 @@ interface Job extends Pages {
   owner: number;
   deferred: boolean;
 }
-const NONE = new Uint32Array();
+/** Owner of what nobody has claimed. */
+const NOBODY = 0;
 /** Sequences run modulo 2^32: half of them are earlier than one. */
 const HALF = 2 ** 31 - 1;
 
@@ -80,24 +52,30 @@ export interface RefineQueueOptions {
   trained(trained: Trained): void;
 }
 
-/** Hands claimed pages of owners with open windows to the refine workers, one batch an owner in turn. */
+const NO_TIMES: RefineTimes = { startedAtMs: null, refinedAtMs: null, endedAtMs: null };
+
+/**
+ * Hands claimed pages of owners with open windows to the refine workers. Owners take turns as {@link FairQueue} has it, a
+ * batch each in a round: those whose window ends soon come first, and none waits for more than two batches of each other.
+ * What was only made smaller is refined in the same way when nothing else waits, and then pages are put together, a pass in
+ * a round.
+ */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
+  private readonly refining = new FairQueue<number>(BATCH_PAGES, monotonicMs);
+  private readonly deferring = new FairQueue<number>(BATCH_PAGES, monotonicMs);
+  private readonly clustering = new FairQueue<number>(1, monotonicMs);
   /** What workers have in hand. */
   private readonly busy = new Map<Worker, Job>();
   private readonly releases = new Map<number, () => void>();
-  /** Owner ids in the order of their turns. */
-  private turns: number[] = [];
-
+  private readonly workers = new Set<Worker>();
+  /** Those that make a dictionary. */
+  private readonly training = new Set<Worker>();
   /** Which pages are made smaller if nobody has claimed them, and from which slot on (-1: done, or being done). */
   private unclaimed: Unclaimed;
   private shrinkFrom = -1;
   /** The store's sequence at the last {@link tidy}. */
   private tidied: number;
-
-  private readonly workers = new Set<Worker>();
-  /** Those that make a dictionary. */
-  private readonly training = new Set<Worker>();
 
   constructor(private readonly options: RefineQueueOptions) {
     this.tidied = options.sequence();
@@ -118,7 +96,8 @@ export class RefineQueue {
     for (const released of this.releases.values()) released();
     const job = this.busy.get(worker);
     if (job === undefined) return;
-    this.take(worker, { owner: job.owner, processed: BATCH_PAGES, deferred: [], trains: false });
+    const done = { processed: BATCH_PAGES, deferred: [], trains: false };
+    this.take(worker, { owner: job.owner, ...done, endedAtMs: monotonicMs() });
   }
 
   add(
@@ -132,17 +111,22 @@ export class RefineQueue {
     queue.domain = domain;
     queue.pack = pack;
     queue.fresh.add(slots, templatePages);
+    this.enlist(owner, queue);
     this.dispatch();
   }
 
-  open(owner: number): void {
+  /** `endsInMs`: when the window will probably end; null: not known. */
+  open(owner: number, endsInMs: number | null = null): void {
     const queue = this.queue(owner);
     queue.open = true;
+    queue.deadline = endsInMs === null ? Infinity : monotonicMs() + endsInMs;
+    queue.times = { ...NO_TIMES };
     // What was not written since the last window opened has outlived a tool phase.
     queue.rested = queue.opened;
     queue.opened = this.options.sequence();
     queue.clusterFrom = this.options.clusters && queue.rested !== null ? 0 : -1;
     Atomics.store(this.options.windowOpen, owner, 1);
+    this.enlist(owner, queue);
     this.dispatch();
   }
 
@@ -151,6 +135,7 @@ export class RefineQueue {
     Atomics.store(this.options.windowOpen, owner, 0);
     const queue = this.queue(owner);
     queue.open = false;
+    for (const flows of [this.refining, this.deferring, this.clustering]) flows.leave(owner);
     if (queue.working === 0) return Promise.resolve();
     return new Promise((resolve) => queue.idle.push(resolve));
   }
@@ -158,12 +143,12 @@ export class RefineQueue {
   async forget(owner: number): Promise<void> {
     await this.close(owner);
     this.owners.delete(owner);
-    this.turns = this.turns.filter((turn) => turn !== owner);
   }
 
   /** Every now and then: pages that came before the last time, and that nobody has claimed since, are made smaller. */
   tidy(): void {
-    if (this.shrinkFrom >= 0) return;
+    const inHand = [...this.busy.values()].some(({ owner }) => owner === NOBODY);
+    if (inHand || this.shrinkFrom >= 0) return;
     this.unclaimed = { after: this.unclaimed.until, until: this.tidied };
     this.tidied = this.options.sequence();
     this.shrinkFrom = 0;
@@ -172,8 +157,13 @@ export class RefineQueue {
 
   /** Claimed pages not refined yet. */
   remaining(owner: number): number {
-    const queue = this.queue(owner);
-    return queue.fresh.length + queue.deferred.length;
+    const { fresh, deferred } = this.queue(owner);
+    return fresh.length + deferred.length;
+  }
+
+  /** When work for the owner's window began, was done, ended. */
+  times(owner: number): RefineTimes {
+    return this.queue(owner).times;
   }
 
   addPack(request: RefineRequest & { op: 'addPack' }): void {
@@ -208,7 +198,7 @@ export class RefineQueue {
     const queue = this.owners.get(reply.owner);
     if ('clusteredTo' in reply) {
       if (queue !== undefined && queue.open) queue.clusterFrom = reply.clusteredTo;
-      this.finish(queue);
+      if (queue !== undefined) this.finish(reply, queue);
       return this.dispatch();
     }
     if (reply.trains) this.training.add(worker);
@@ -219,37 +209,52 @@ export class RefineQueue {
       rest.add(slots.subarray(reply.processed), templatePages.subarray(reply.processed));
       const of = (pages: Uint32Array): number[] => reply.deferred.map((index) => pages[index]);
       queue.deferred.add(of(slots), of(templatePages));
-      this.finish(queue);
+      this.finish(reply, queue);
+      const done = queue.fresh.length + queue.deferred.length === 0;
+      if (done && queue.working === 0) queue.times.refinedAtMs = queue.times.endedAtMs;
     }
     this.dispatch();
   }
 
-  private finish(queue: OwnerQueue | undefined): void {
-    if (queue === undefined || --queue.working > 0) return;
-    for (const resolve of queue.idle.splice(0)) resolve();
+  private finish({ owner, endedAtMs }: { owner: number; endedAtMs: number }, queue: OwnerQueue): void {
+    queue.working--;
+    queue.times.endedAtMs = Math.max(queue.times.endedAtMs ?? 0, endedAtMs);
+    this.enlist(owner, queue);
+    if (queue.working === 0) for (const resolve of queue.idle.splice(0)) resolve();
+  }
+
+  /** It waits for a worker when there is something to do for it. */
+  private enlist(owner: number, queue: OwnerQueue): void {
+    if (!queue.open) return;
+    if (queue.fresh.length > 0) this.refining.join(owner, queue.deadline);
+    if (queue.deferred.length > 0) this.deferring.join(owner, queue.deadline);
+    if (queue.clusterFrom >= 0) this.clustering.join(owner, queue.deadline);
+    else this.clustering.leave(owner);
   }
 
   private dispatch(): void {
     for (const worker of this.workers) {
       if (this.busy.has(worker) || this.training.has(worker)) continue;
       const given =
-        this.refine(worker, 'fresh') ||
-        this.refine(worker, 'deferred') ||
+        this.refine(worker, this.refining, 'fresh') ||
+        this.refine(worker, this.deferring, 'deferred') ||
         this.shrink(worker) ||
         this.cluster(worker);
       if (!given) return;
     }
   }
 
-  /** Gives the worker a batch of the owner whose turn it is. False: none of that kind waits. */
-  private refine(worker: Worker, kind: 'fresh' | 'deferred'): boolean {
-    const owner = this.nextOwner(kind);
+  /** Gives a worker the next batch. False: there is none. */
+  private refine(worker: Worker, flows: FairQueue<number>, kind: 'fresh' | 'deferred'): boolean {
+    const owner = flows.next();
     if (owner === undefined) return false;
     const queue = this.queue(owner);
     const job = { owner, deferred: kind === 'deferred', ...queue[kind].take(BATCH_PAGES) };
-    this.busy.set(worker, job);
-    queue.working++;
+    flows.charge(owner, job.slots.length);
+    this.enlist(owner, queue);
+    queue.times.startedAtMs ??= monotonicMs();
     const { domain, pack } = queue;
+    this.employ(worker, job, queue);
     worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
     return true;
   }
@@ -258,36 +263,29 @@ export class RefineQueue {
     const { unclaimed, shrinkFrom: from } = this;
     if (from < 0) return false;
     this.shrinkFrom = -1;
-    this.busy.set(worker, { owner: 0, slots: NONE, templatePages: NONE, deferred: false });
+    this.busy.set(worker, { owner: NOBODY, deferred: false, ...NO_PAGES });
     worker.postMessage({ op: 'shrink', unclaimed, from } satisfies RefineRequest);
     return true;
   }
 
   /** Nothing waits to be refined: a worker puts pages together, a piece at a time. False: there is nothing to do. */
   private cluster(worker: Worker): boolean {
-    for (const owner of this.turns) {
-      const queue = this.queue(owner);
-      if (!queue.open || queue.clusterFrom < 0 || queue.rested === null) continue;
-      const { domain, rested: before, clusterFrom: from } = queue;
-      queue.clusterFrom = -1;
-      queue.working++;
-      this.busy.set(worker, { owner, slots: NONE, templatePages: NONE, deferred: false });
-      const request: RefineRequest = { op: 'cluster', task: { owner, domain, before }, from };
-      worker.postMessage(request);
-      return true;
-    }
-    return false;
+    const owner = this.clustering.next();
+    if (owner === undefined) return false;
+    const queue = this.queue(owner);
+    const { domain, clusterFrom: from } = queue;
+    // Set with `rested`, and only then.
+    const before = queue.rested as number;
+    queue.clusterFrom = -1;
+    this.clustering.charge(owner, 1);
+    this.employ(worker, { owner, deferred: false, ...NO_PAGES }, queue);
+    worker.postMessage({ op: 'cluster', task: { owner, domain, before }, from } satisfies RefineRequest);
+    return true;
   }
 
-  private nextOwner(kind: 'fresh' | 'deferred'): number | undefined {
-    const index = this.turns.findIndex((owner) => {
-      const queue = this.owners.get(owner)!;
-      return queue.open && queue[kind].length > 0;
-    });
-    if (index < 0) return undefined;
-    const [owner] = this.turns.splice(index, 1);
-    this.turns.push(owner);
-    return owner;
+  private employ(worker: Worker, job: Job, queue: OwnerQueue): void {
+    this.busy.set(worker, job);
+    queue.working++;
   }
 
   private queue(owner: number): OwnerQueue {
@@ -300,11 +298,11 @@ export class RefineQueue {
         fresh: new Backlog(),
         deferred: new Backlog(),
         ...{ opened: null, rested: null, clusterFrom: -1 },
+        ...{ deadline: Infinity, times: { ...NO_TIMES } },
         working: 0,
         idle: [],
       };
       this.owners.set(owner, queue);
-      this.turns.push(owner);
     }
     return queue;
   }

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { nameThread, threadCpuMs } from '../native/process.js';
+import { monotonicMs } from '../schedule/clock.js';
 import { Clusterer, PASS_PAGES } from '../store/clusterer.js';
 import { PackSet } from '../store/packs.js';
 import { Refiner } from '../store/refiner.js';
@@ -51,7 +52,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   }
   if (waiting > 0) attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
-  return { owner, processed, deferred, trains: refiner.trains };
+  return { owner, processed, deferred, trains: refiner.trains, endedAtMs: monotonicMs() };
 }
 
 function shrink({ unclaimed, from }: RefineRequest & { op: 'shrink' }): RefineReply {
@@ -71,7 +72,7 @@ function cluster({ task, from }: RefineRequest & { op: 'cluster' }): RefineReply
   const clusteredTo = clusterer.pass(task, from, PASS_PAGES, isOpen);
   attention.ring();
   shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
-  return { owner, clusteredTo };
+  return { owner, clusteredTo, endedAtMs: monotonicMs() };
 }
 
 const urgency = new Urgency();

@@ -93,12 +93,14 @@ export type RefineRequest =
     };
 
 /**
- * How many of a batch were looked at before it was done or its window closed, and which of these are still to be refined; that a pack is let go; the slot at which to go on
- * putting pages together, or making unclaimed ones smaller (-1: all were looked at); or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
+ * How many of a batch were looked at before it was done or its window closed, and which of these are still to be refined; that
+ * a pack is let go; the slot at which to go on putting pages together, or making unclaimed ones smaller (-1: all were looked at);
+ * or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
+ * `endedAtMs`: when the worker had nothing of the owner in hand any more, on the host's monotonic clock.
  */
 export type RefineReply =
-  | { owner: number; processed: number; deferred: number[]; trains: boolean }
+  | { owner: number; processed: number; deferred: number[]; trains: boolean; endedAtMs: number }
   | { trained: Trained | null }
-  | { owner: number; clusteredTo: number }
+  | { owner: number; clusteredTo: number; endedAtMs: number }
   | { owner: 0; shrunkTo: number }
   | { released: number };

@@ -63,6 +63,10 @@ export function prometheusText(status: Status): string {
       each((sandbox) => sandbox.windows),
     ),
     ...family(
+      METRICS.windowsSkipped,
+      each((sandbox) => sandbox.skippedWindows),
+    ),
+    ...family(
       METRICS.demandFaults,
       each((sandbox) => sandbox.demandFaults),
     ),

@@ -53,6 +53,7 @@ export const SCHEMAS = {
       type: { type: 'string' },
       at: { type: 'number', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
       expectedMs: { type: 'number', minimum: 0, maximum: MAX_EXPECTED_MS },
+      model: { type: 'string', minLength: 1, maxLength: 256 },
       traceparent: { type: 'string', maxLength: 512 },
     },
   },

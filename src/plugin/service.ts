@@ -40,8 +40,10 @@ export async function runService(
 
 function greet({ started, socketPath, policy }: AgentZip, console: Console): void {
   if (policy.log.level !== 'error') {
-    for (const warning of started.probes.warnings) console.warn(`warning: ${warning}`);
-    if (policy.mode !== 'proactive') console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
+    const { probes, memory } = started;
+    for (const warning of [...probes.warnings, ...memory.warnings]) console.warn(`warning: ${warning}`);
+    if (policy.mode === 'observe' || policy.mode === 'off')
+      console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
   }
   console.print(`agentzip: ready\nagentzip: socket ${socketPath}\n`);
 }

@@ -14,6 +14,7 @@ const COLUMNS: [title: string, value: (sandbox: SandboxStatus) => string][] = [
   ['STORED MiB', ({ storedBytes }) => mib(storedBytes)],
   ['RATIO', ({ ratio }) => (ratio === null ? '-' : `${ratio.toFixed(1)}x`)],
   ['WINDOWS', ({ windows }) => String(windows)],
+  ['SKIPPED', ({ skippedWindows }) => String(skippedWindows)],
   ['FAULTS', ({ demandFaults }) => String(demandFaults)],
 ];
 
@@ -41,16 +42,17 @@ export async function readStatus(runtimeDir: string): Promise<Status> {
 
 /** A status for people. */
 export function statusTable(status: Status): string {
-  const { pager, probes, sandboxes, templates } = status;
+  const { pager, probes, memory, sandboxes, templates } = status;
   const encodings = Object.entries(pager.encodings).map(([name, pages]) => `${name} ${pages}`);
   const lines = [
     `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
     `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
     `standby ${pager.standbyPid === null ? 'none' : `pid ${pager.standbyPid}`}; takeovers ${pager.takeovers}`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
+    `host: ${mib(memory.availableBytes)} of ${mib(memory.totalBytes)} MiB available${memory.short ? ', short of memory' : ''}`,
     `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}`,
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
-    ...probes.warnings.map((warning) => `warning: ${warning}`),
+    ...[...probes.warnings, ...memory.warnings].map((warning) => `warning: ${warning}`),
     ...templates.map(
       ({ id, pages, distinctPages, residentBytes, compression }) =>
         `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident` +

@@ -24,6 +24,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     candidates: 3,
   },
   pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },
+  pressure: { availablePercent: 15, somePercent: 10, fullPercent: 2, minWindowMs: 100 },
   prefetch: { enabled: true, start: 'response_end', phases: 2, maxMiB: 128 },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },

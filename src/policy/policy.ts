@@ -1,7 +1,7 @@
 /** How AgentZip works on a host. policy.schema.json describes and bounds every key; units are in the names. */
 export interface Policy {
   version: 1;
-  mode: 'proactive' | 'observe' | 'off';
+  mode: 'proactive' | 'pressure' | 'observe' | 'off';
   paths: { runtimeDir: string; stateDir: string };
   pager: {
     frontEnd: 'fuse-loop';
@@ -22,6 +22,7 @@ export interface Policy {
     candidates: number;
   };
   pageout: { vectorKiB: number; retries: number; minWindowMs: number; hotPhases: number };
+  pressure: { availablePercent: number; somePercent: number; fullPercent: number; minWindowMs: number };
   prefetch: {
     enabled: boolean;
     start: 'response_end' | 'predicted' | 'first_token';

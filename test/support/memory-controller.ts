@@ -20,7 +20,14 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     ratio: 10,
     windows: 2,
   },
-  ...{ lastWindow: null, demandFaults: 3, prefetchedPages: 20, wastedPages: 1 },
+  ...{
+    lastWindow: null,
+    skippedWindows: 1,
+    lastSkip: 'too_dear',
+    demandFaults: 3,
+    prefetchedPages: 20,
+    wastedPages: 1,
+  },
 });
 
 /** The controller's contract without a kernel: what the server and its client are tested against. */
@@ -104,6 +111,10 @@ export class MemoryController implements ControllerApi {
         },
       },
       alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],
+      memory: {
+        ...{ totalBytes: 8 << 20, availableBytes: 4 << 20, somePercent: 0, fullPercent: null, short: false },
+        warnings: [],
+      },
       probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),

@@ -18,6 +18,7 @@ const NO_MEMORY = {
 export const NO_REFINING: RefineResult = {
   ...{ pages: 0, bytesIn: 0, bytesOut: 0, cpuMs: 0, remaining: 0 },
   ...{ misfits: 0, deltas: { pages: 0, bytes: 0 }, encodings: NO_ENCODINGS },
+  times: { startedAtMs: null, refinedAtMs: null, endedAtMs: null },
 };
 
 type Script = { [O in Op]?: (request: Requests[O]['request'], tail: Uint8Array) => Requests[O]['reply'] };

@@ -85,8 +85,10 @@ export class Service {
     return agentzip(['drain', '--runtime-dir', this.runtimeDir]);
   }
 
+  /** Waits of tests are over as soon as pages are out, so that AgentZip would soon leave them alone: they are said to be long. */
   event(type: EventType, ...sandboxes: string[]): Promise<unknown> {
-    return Promise.all(sandboxes.map((id) => this.client.event(id, { type })));
+    const event = { type, ...(type === 'llm_request_sent' && { expectedMs: 60_000 }) };
+    return Promise.all(sandboxes.map((id) => this.client.event(id, event)));
   }
 
   /** What the pager itself says. */

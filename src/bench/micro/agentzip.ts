@@ -142,7 +142,8 @@ async function register(service: System, subject: Subject, template: Template): 
 
 async function openWindow(service: System, subject: Subject, signal: AbortSignal): Promise<PageOut> {
   const from = performance.now();
-  await service.event(subject.id, { type: 'llm_request_sent' });
+  // Its length is said: waits that end as soon as all is out would soon be left alone.
+  await service.event(subject.id, { type: 'llm_request_sent', expectedMs: WINDOW_LIMIT_MS });
   return followPageOut(subject, from, signal);
 }
 

@@ -48,8 +48,22 @@ export function kernel(read: ReadText, architecture: string): Requirement[] {
       needed: 'probes are fitted to the kernel with it',
       remedy: new AgentZipError('AZ_BTF_MISSING', { path: BTF }).remedy,
     },
+    pressure(read),
     ...cgroups(read),
   ];
+}
+
+/** Whether tasks wait for memory: what the mode `pressure` goes by, besides the memory that is available. */
+function pressure(read: ReadText): Requirement {
+  const found = read('/proc/pressure/memory');
+  return {
+    id: 'memory pressure',
+    level: 'optional',
+    ok: found !== null,
+    found: found?.split('\n')[0] ?? 'no /proc/pressure/memory',
+    needed: 'tells that tasks wait for memory; without it only the available memory does',
+    remedy: new AgentZipError('AZ_PSI_MISSING', { reason: '' }).remedy,
+  };
 }
 
 /** Where the memory controller is: `v1` or `v2` and its mount. */

@@ -20,10 +20,23 @@ typedef __u32 __wsum;
 
 /* Kernel ABI: enum bpf_map_type and the flags of bpf_map_update_elem and bpf_ringbuf_submit. */
 #define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_ANY 0
+#define BPF_F_NO_PREALLOC 1
+#define BPF_SK_STORAGE_GET_F_CREATE 1
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_FORCE_WAKEUP 2
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+/* enum of include/net/tcp_states.h. */
+#define TCP_FIN_WAIT1 4
+#define TCP_CLOSE 7
+#define TCP_CLOSE_WAIT 8
 
 /* A struct without a tag here as in the kernel: libbpf matches it through the typedef's name. */
 typedef struct {
@@ -37,6 +50,27 @@ struct signal_struct {
 struct task_struct {
 	int tgid; /* process id in the initial pid namespace */
 	struct signal_struct *signal;
+} __attribute__((preserve_access_index));
+
+struct in6_addr {
+	__u32 words[4];
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	__u16 skc_num; /* local port, host order */
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+} __attribute__((preserve_access_index));
+
+struct tcp_sock {
+	__u64 bytes_received; /* all that ever came, in order */
 } __attribute__((preserve_access_index));
 
 #endif

@@ -17,6 +17,10 @@ export const ERRORS = {
     'use a kernel with CONFIG_DEBUG_INFO_BTF=y; AgentZip goes on without probes',
   ],
   AZ_PROBE_FAILED: ['probe {probe} could not be {step}: {reason}', '{remedy}'],
+  AZ_ENDPOINT_UNKNOWN: [
+    'no address is known of {names}: requests to these models go unseen',
+    'check the name servers, or detect.endpoints in the policy; AgentZip keeps trying',
+  ],
   AZ_DOCTOR: [
     'this host can not run AgentZip: {missing}',
     'see the remedies above, then run agentzip doctor again',

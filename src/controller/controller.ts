@@ -12,6 +12,7 @@ import {
   EVENT_TYPES,
   type ControllerApi,
   type HostEvent,
+  type Phase,
   type SandboxSpec,
   type SandboxStatus,
   type Status,
@@ -19,6 +20,7 @@ import {
   type TemplateStatus,
 } from './api.js';
 import type { Context } from './context.js';
+import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Following, ProbeWatcher } from './following.js';
 import { isEventType, transition } from './phases.js';
@@ -70,6 +72,7 @@ export class AgentController implements Controller {
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
   private readonly following: Following;
+  private readonly detection: Detection;
   private enabled: boolean;
 
   private constructor(
@@ -82,6 +85,12 @@ export class AgentController implements Controller {
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
+    this.detection = new Detection({
+      ...{ policy: context.policy.detect, probes, registry: context.registry },
+      poll: () => this.following.poll(),
+      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
+    });
+    this.following.watch = this.detection.watch;
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
   }
@@ -142,7 +151,7 @@ export class AgentController implements Controller {
     // The sandbox of that name has ended; this is the next.
     if (known !== undefined) await this.deleteSandbox(id);
     const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
-    registry.add(id, spec, domain);
+    this.detection.add(registry.add(id, spec, domain));
     return this.getSandbox(id);
   }
 
@@ -166,6 +175,7 @@ export class AgentController implements Controller {
       sandbox.paused = wasPaused;
       throw error;
     }
+    this.detection.remove(sandbox);
     registry.remove(sandbox);
   }
 
@@ -177,6 +187,19 @@ export class AgentController implements Controller {
         known: EVENT_TYPES.join(', '),
       });
     }
+    this.detection.leave(sandbox);
+    this.take(sandbox, event);
+  }
+
+  /** What the probes have found out, for a host that says nothing. */
+  private detected(sandbox: Sandbox, phase: Phase): void {
+    if (phase === 'unknown') {
+      sandbox.phase = phase;
+      sandbox.endWindow('tool_start');
+    } else this.take(sandbox, { type: eventOf(sandbox.phase, phase) });
+  }
+
+  private take(sandbox: Sandbox, event: HostEvent): void {
     const { phase, opens, ends } = transition(event.type);
     sandbox.phase = phase;
     const streamMs = sandbox.streamed(event.type);
@@ -232,7 +255,7 @@ export class AgentController implements Controller {
       alerts: alertsOf(pager, templateStatuses),
       probes: {
         attached: [...this.probes.attached],
-        warnings: [...this.probes.warnings, ...this.watcher.warnings],
+        warnings: [...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
         events,
         dropped,
       },
@@ -261,6 +284,7 @@ export class AgentController implements Controller {
   async close(): Promise<void> {
     this.disable();
     await this.idle();
+    this.detection.close();
     this.following.close();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
@@ -301,6 +325,7 @@ export class AgentController implements Controller {
   /** Its last process has ended: whatever slots it had are nobody's. */
   private vacant(sandbox: Sandbox): void {
     sandbox.phase = 'unknown';
+    this.detection.restart(sandbox);
     // The window's own end forgets; without one it is done here. A pager that is gone has forgotten already.
     if (!sandbox.endWindow('exit')) sandbox.work.run(() => this.runner.forget(sandbox)).catch(() => {});
   }

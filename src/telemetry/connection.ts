@@ -30,8 +30,8 @@ export class Connection {
   private lastArrivedAt = -Infinity;
   private burstBytes = 0;
   private received: number;
-  private ticketUntil = -Infinity;
-  private requests = 0;
+  /** Session tickets may come until then; null before the handshake is over. */
+  private ticketUntil: number | null = null;
   private readonly tls: boolean;
 
   constructor(
@@ -47,6 +47,7 @@ export class Connection {
   sent(bytes: number, received: number, at: number): boolean {
     // Before the server has said anything it is the handshake.
     if (this.tls && received === 0) return false;
+    this.ticketUntil ??= this.tls ? at + TICKET_MS : -Infinity;
     if (this.state !== 'asking' && at - this.lastSentAt > BURST_MS) this.burstBytes = 0;
     this.lastSentAt = at;
     if (this.state === 'asking') return false;
@@ -54,8 +55,6 @@ export class Connection {
     if (this.burstBytes < this.limits.requestBytes) return false;
     this.state = 'asking';
     this.received = received;
-    this.ticketUntil = this.tls && this.requests === 0 ? at + TICKET_MS : -Infinity;
-    this.requests++;
     return true;
   }
 
@@ -63,20 +62,21 @@ export class Connection {
   arrived(received: number, at: number): boolean {
     const bytes = received - this.received;
     this.received = received;
-    if (this.state === 'asking') {
-      if (bytes < ANSWER_BYTES) return false;
-      const ticket = at < this.ticketUntil && bytes <= TICKET_BYTES;
-      this.ticketUntil = -Infinity;
-      if (ticket) return false;
-      this.state = 'answering';
-      this.lastArrivedAt = at;
-      this.burstBytes = 0;
-      return true;
-    }
+    if (this.state === 'asking' && (bytes < ANSWER_BYTES || this.isTicket(bytes, at))) return false;
+    const begins = this.state === 'asking';
+    if (begins) this.state = 'answering';
     // Small sends that are each answered, like pings, never add up to a request.
     this.burstBytes = 0;
     this.lastArrivedAt = at;
-    return false;
+    if (this.ticketUntil !== null && bytes >= ANSWER_BYTES) this.ticketUntil = -Infinity;
+    return begins;
+  }
+
+  private isTicket(bytes: number, at: number): boolean {
+    const may = this.ticketUntil !== null && at < this.ticketUntil;
+    // They come once.
+    this.ticketUntil = -Infinity;
+    return may && bytes <= TICKET_BYTES;
   }
 
   /** When time alone changes the state. */

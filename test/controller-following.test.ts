@@ -60,13 +60,13 @@ test('faults of strangers are nobody’s', () => {
 
 test('children join at fork', async () => {
   const child = Number(await python.run('fork()'));
-  following.fork(sandbox.tag, python.pid, child);
+  following.fork(sandbox.tag, python.pid, child, 1);
   expect([...sandbox.members.keys()]).toEqual([python.pid, child]);
 });
 
 test('an exec leaves nothing of what was known of the pages', () => {
   fault(1);
-  following.exec(sandbox.tag, python.pid);
+  following.exec(sandbox.tag, python.pid, 'true', 1);
   fault(2);
   expect(member.look).toBeNull();
   expect(sandbox.demandFaults).toBe(1);

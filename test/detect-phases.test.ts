@@ -4,7 +4,8 @@ import { VirtualAgent } from './support/virtual-agent.js';
 
 const PROMPT = 20_000;
 /** An agent that has a connection and has just sent a prompt. */
-const asking = (): VirtualAgent => new VirtualAgent().handshake().pass(500).receive(500).pass(500).send(PROMPT);
+const asking = (): VirtualAgent =>
+  new VirtualAgent().handshake().pass(500).receive(500).pass(500).send(PROMPT);
 /** One that has been waiting for a second. */
 const waiting = (): VirtualAgent => asking().pass(1000);
 

@@ -73,6 +73,10 @@ describe('without what probes need', () => {
         'process_exec',
         'process_exit',
         'process_fork',
+        'socket_arrived',
+        'socket_closed',
+        'socket_read',
+        'socket_sent',
       ]);
       expect(probes.warnings).toHaveLength(1);
       expect(probes.warnings[0]).toMatch(

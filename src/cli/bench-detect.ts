@@ -9,7 +9,10 @@ const ROUNDS = 30;
 export const DETECT_MODE: BenchMode = {
   flags: '--detect',
   description: `compare the phases found out by the probes alone with the truth; ${SANDBOXES} sandboxes of ${TURNS} turns (takes --sandboxes, --turns, --seed, --time-scale and --json)`,
-  async run(_value, { sandboxes = SANDBOXES, turns = TURNS, seed, timeScale, json, command, screen, signal }) {
+  async run(
+    _value,
+    { sandboxes = SANDBOXES, turns = TURNS, seed, timeScale, json, command, screen, signal },
+  ) {
     await runDetect({
       ...{ sandboxes, turns, seed, timeScale, rounds: ROUNDS, json, command, screen, signal },
     });

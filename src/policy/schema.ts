@@ -36,7 +36,9 @@ function isEndpoint(text: string): boolean {
   if (isHost(text)) return true;
   const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
   if (port === undefined || Number(port) < 1 || Number(port) > 65535) return false;
-  return host.startsWith('[') ? isIPv6(host.slice(1, -1)) && host.endsWith(']') : isHost(host) && !isIPv6(host);
+  return host.startsWith('[')
+    ? isIPv6(host.slice(1, -1)) && host.endsWith(']')
+    : isHost(host) && !isIPv6(host);
 }
 
 /** Formats of string values: what is allowed, in words, and the test. */

@@ -23,7 +23,13 @@ export class Wakeups {
 
   private async run(): Promise<void> {
     // A wait that fails (out of memory) leaves the news to the next poll.
-    while (!this.closed && (await this.epoll.wait().then(() => true, () => false))) {
+    while (
+      !this.closed &&
+      (await this.epoll.wait().then(
+        () => true,
+        () => false,
+      ))
+    ) {
       if (!this.closed) this.onWake();
     }
     this.closed = true;

@@ -5,7 +5,7 @@ import { AgentZipError, explain } from '../errors.js';
 const HTTPS_PORT = 443;
 /** An address that a name no longer has may still be in the caches of sandboxes. */
 const KEEP_MS = 60 * 60_000;
-/** A name that can not be resolved is asked for again after this. */
+/** A name that can not be resolved is asked for again after this, then after twice as long, and so on. */
 const RETRY_MS = 10_000;
 
 export interface Endpoint {
@@ -68,6 +68,7 @@ export class Endpoints {
   private readonly unresolved = new Set<string>();
   private timer: NodeJS.Timeout | null = null;
   private started = false;
+  private retryMs = RETRY_MS;
   private closed = false;
 
   constructor(private readonly options: EndpointsOptions) {
@@ -108,8 +109,9 @@ export class Endpoints {
     }
     this.forgetOld();
     const { refreshMs } = this.options;
-    const pause = this.unresolved.size > 0 ? Math.min(RETRY_MS, refreshMs) : refreshMs;
-    this.timer = setTimeout(() => void this.refresh(), pause);
+    const pauseMs = this.unresolved.size > 0 ? Math.min(this.retryMs, refreshMs) : refreshMs;
+    this.retryMs *= 2;
+    this.timer = setTimeout(() => void this.refresh(), pauseMs);
     this.timer.unref();
   }
 

@@ -89,6 +89,8 @@ export class PhaseDetector {
   get due(): number {
     const last = this.sample?.at ?? -Infinity;
     if (this.phase === 'llm_wait') return last + WAIT_SAMPLE_MS;
+    // Most sandboxes at most times.
+    if (this.connections.size === 0 && !this.serves) return last + SAMPLE_MS;
     const ends = [...this.connections.values()].map(({ endsAt }) => endsAt).filter((end) => end > last);
     const mayWait = this.mayWaitFrom;
     const pause = mayWait === Infinity ? SAMPLE_MS : WAIT_SAMPLE_MS;

@@ -10,6 +10,8 @@ export class Wakeups {
   private readonly epoll = new Epoll();
   private readonly stop = eventfd();
   private closed = false;
+  /** A process that ends waits for the threads of the pool. */
+  private readonly atExit = (): void => this.close();
 
   constructor(
     ringFd: number,
@@ -18,6 +20,7 @@ export class Wakeups {
     // Edges alone: there are records in the ring most of the time, and only the rare ones wake.
     this.epoll.add(ringFd, { once: true });
     this.epoll.add(this.stop, { once: false });
+    process.once('exit', this.atExit);
     void this.run();
   }
 
@@ -33,6 +36,7 @@ export class Wakeups {
       if (!this.closed) this.onWake();
     }
     this.closed = true;
+    process.off('exit', this.atExit);
     this.epoll.close();
     close(this.stop);
   }
@@ -41,6 +45,7 @@ export class Wakeups {
   close(): void {
     if (this.closed) return;
     this.closed = true;
+    process.off('exit', this.atExit);
     writeSync(this.stop, new BigUint64Array([1n]));
   }
 }

@@ -1,4 +1,3 @@
-import { runDetect } from '../bench/detect/detect.js';
 import type { BenchMode } from './bench-modes.js';
 
 const SANDBOXES = 8;
@@ -13,6 +12,7 @@ export const DETECT_MODE: BenchMode = {
     _value,
     { sandboxes = SANDBOXES, turns = TURNS, seed, timeScale, json, command, screen, signal },
   ) {
+    const { runDetect } = await import('../bench/detect/detect.js');
     await runDetect({
       ...{ sandboxes, turns, seed, timeScale, rounds: ROUNDS, json, command, screen, signal },
     });

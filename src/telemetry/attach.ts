@@ -14,12 +14,18 @@ const FALLBACKS: Readonly<Record<string, string>> = {
 };
 const isFallback = (program: string): boolean => Object.values(FALLBACKS).includes(program);
 
+/** Does the kernel get this program, as far as it takes it? */
+const isWanted = (program: string, { without }: AttachOptions): boolean =>
+  !isFallback(program) && !without.includes(program);
+
 export interface AttachOptions {
   objectPath: string;
   /** Where the kernel shows its BTF. */
   btfPath: string;
   /** Name or path of libbpf. */
   library: string;
+  /** Programs to leave out. */
+  without: readonly string[];
   /** Size of map `ring`; libbpf rounds it up to a power of two and at least a page. */
   ringBytes: number;
 }
@@ -99,7 +105,7 @@ function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
   const accepted = new Set<string>();
   const refusals: AgentZipError[] = [];
   for (const program of programsOf(options)) {
-    if (isFallback(program)) continue;
+    if (!isWanted(program, options)) continue;
     const refused = refusal(options, program);
     const fallback = FALLBACKS[program];
     if (refused === null) accepted.add(program);
@@ -114,8 +120,8 @@ function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
 function load(options: AttachOptions, warnings: string[]): { object: BpfObject; loaded: Iterable<string> } {
   requireHost(options);
   try {
-    const object = loadOnly(options, (name) => !isFallback(name));
-    return { object, loaded: object.programNames.filter((name) => !isFallback(name)) };
+    const object = loadOnly(options, (name) => isWanted(name, options));
+    return { object, loaded: object.programNames.filter((name) => isWanted(name, options)) };
   } catch (error) {
     const loaded = acceptable(options, warnings);
     if (loaded.size === 0) throw error;

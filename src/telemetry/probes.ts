@@ -12,6 +12,7 @@ const DEFAULTS: AttachOptions = {
   objectPath: join(packageRoot, 'bpf/sandbox.bpf.o'),
   btfPath: '/sys/kernel/btf/vmlinux',
   library: 'libbpf.so.1',
+  without: [],
   ringBytes: 4 << 20,
 };
 

@@ -13,16 +13,18 @@ const PASSES = 24;
 const LIMIT_MS = 60_000;
 const TAG = 1;
 
-/** Without probes; with probes that do not track it; with probes that do. */
-type State = 'bare' | 'untracked' | 'tracked';
-const STATES: readonly State[] = ['bare', 'untracked', 'tracked'];
+/**
+ * Without probes; with all, of which none tracks it, or which do; and the same two without those of page faults, which
+ * phases do not need.
+ */
+const STATES = ['bare', 'untracked', 'tracked', 'untrackedPhases', 'trackedPhases'] as const;
+type State = (typeof STATES)[number];
+type Loaded = Exclude<State, 'bare'>;
 
-export interface Overhead {
-  /** CPU time of a process that only touches fresh pages, beyond that without probes, over that without: medians. */
-  untracked: number;
-  tracked: number;
+/** CPU time of a process that only touches fresh pages, beyond that without probes, over that without: medians. */
+export interface Overhead extends Record<Loaded, number> {
   /** The same, with the least and greatest of the rounds; and what a fault took without probes, ns. */
-  rounds: { untracked: Spread; tracked: Spread; faultNs: Spread };
+  rounds: Record<Loaded | 'faultNs', Spread>;
 }
 
 /** A process that touches fresh pages, and tells the least CPU time that a pass took. */
@@ -61,10 +63,10 @@ class Toucher {
 
 async function measure(state: State, toucher: Toucher): Promise<number> {
   if (state === 'bare') return toucher.faultNs();
-  const probes = Probes.load();
+  const probes = Probes.load({ without: state.endsWith('Phases') ? ['fault_user', 'fault_kernel'] : [] });
   const observer = new Observer(probes);
   try {
-    if (state === 'tracked') observer.add(TAG, [toucher.pid]);
+    if (state.startsWith('tracked')) observer.add(TAG, [toucher.pid]);
     return await toucher.faultNs();
   } finally {
     observer.close();
@@ -79,7 +81,7 @@ export async function measureOverhead(
   signal: AbortSignal,
 ): Promise<Overhead> {
   const toucher = await Toucher.start();
-  const found: Record<State, number[]> = { bare: [], untracked: [], tracked: [] };
+  const found = Object.fromEntries(STATES.map((state) => [state, [] as number[]])) as Record<State, number[]>;
   try {
     for (let round = 0; round < rounds; round++) {
       for (let i = 0; i < STATES.length; i++) {
@@ -93,10 +95,8 @@ export async function measureOverhead(
     await toucher.stop();
   }
   const beyond = (state: State): Spread => spread(found[state].map((ns, i) => ns / found.bare[i] - 1));
-  const [untracked, tracked] = [beyond('untracked'), beyond('tracked')];
-  return {
-    untracked: untracked.median,
-    tracked: tracked.median,
-    rounds: { untracked, tracked, faultNs: spread(found.bare) },
-  };
+  const loaded = STATES.filter((state) => state !== 'bare');
+  const spreads = Object.fromEntries(loaded.map((state) => [state, beyond(state)])) as Record<Loaded, Spread>;
+  const medians = Object.fromEntries(loaded.map((state) => [state, spreads[state].median]));
+  return { ...(medians as Record<Loaded, number>), rounds: { ...spreads, faultNs: spread(found.bare) } };
 }

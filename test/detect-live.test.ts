@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createSecureServer, type Http2ServerResponse } from 'node:http2';
 import { createServer as createHttps } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Observer } from '../src/bench/detect/observer.js';
@@ -108,6 +111,55 @@ describe.skipIf(probesMissing() !== null)('a sandbox without hooks', () => {
       await turn(asks(client));
       await python.run('h.close()');
       await turn(asks(client));
+    },
+    60_000,
+  );
+
+  it.skipIf(credentials === null)(
+    'does so over HTTP/2, past pings and window updates',
+    async () => {
+      const answers: Http2ServerResponse[] = [];
+      const server = createSecureServer(credentials!, (request, response) => {
+        request.resume().on('end', () => answers.push(response));
+      });
+      model = new Model(server);
+      observer.model(await model.listen(TLS_HOST, 443));
+      const fixture = new URL('fixtures/http2-agent.mjs', import.meta.url).pathname;
+      const agent = spawn(process.execPath, [fixture, `https://${TLS_HOST}`], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+        timeout: 50_000,
+      });
+      try {
+        observer.add(TAG, [agent.pid!]);
+        const lines = createInterface({ input: agent.stdout })[Symbol.asyncIterator]();
+        const says = async (line: string): Promise<void> => expect((await lines.next()).value).toBe(line);
+        await says('ready');
+        const before = phase();
+        for (let i = 0; i < 5; i++) {
+          agent.stdin.write('ping\n');
+          await says('pong');
+          await sleep(60);
+        }
+        expect(phase()).toBe(before);
+        // Half a megabyte: the server must widen its windows before all of it is sent, and again after.
+        for (let turn = 0; turn < 2; turn++) {
+          agent.stdin.write('ask 500000\n');
+          await becomes('llm_wait');
+          await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(turn + 1);
+          // What a ping brings back is no answer.
+          agent.stdin.write('ping\n');
+          await says('pong');
+          await sleep(200);
+          expect(phase()).toBe('llm_wait');
+          answers[turn].write('d'.repeat(300));
+          await becomes('llm_streaming');
+          answers[turn].end();
+          await says('answer 300');
+          await becomes('idle');
+        }
+      } finally {
+        agent.kill('SIGKILL');
+      }
     },
     60_000,
   );

@@ -3,6 +3,8 @@ import { isIP, isIPv4 } from 'node:net';
 import { AgentZipError, explain } from '../errors.js';
 
 const HTTPS_PORT = 443;
+/** Size of map `endpoints` in bpf/traffic.h. */
+const ADDRESSES_MAX = 4096;
 /** An address that a name no longer has may still be in the caches of sandboxes. */
 const KEEP_MS = 60 * 60_000;
 /** A name that can not be resolved is asked for again after this, then after twice as long, and so on. */
@@ -122,6 +124,7 @@ export class Endpoints {
       known.at = Math.max(known.at, at);
       return;
     }
+    if (this.known.size === ADDRESSES_MAX) return;
     const key = endpointKey(address, port);
     this.known.set(name, { key, at });
     this.options.add(key);

@@ -43,6 +43,32 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct kernfs_node {
+	__u64 id; /* inode of the cgroup's folder */
+} __attribute__((preserve_access_index));
+
+struct cgroup;
+struct cgroup_root;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+} __attribute__((preserve_access_index));
+
+/* The value differs between kernels. */
+enum cgroup_subsys_id { memory_cgrp_id };
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by cgroup_subsys_id */
+	struct cgroup *dfl_cgrp; /* in the hierarchy of v2 */
+} __attribute__((preserve_access_index));
+
 struct signal_struct {
 	atomic_t live; /* threads that have not begun to exit */
 } __attribute__((preserve_access_index));
@@ -50,6 +76,7 @@ struct signal_struct {
 struct task_struct {
 	int tgid; /* process id in the initial pid namespace */
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 } __attribute__((preserve_access_index));
 
 struct in6_addr {

@@ -13,7 +13,7 @@
  *   time_ns  CLOCK_MONOTONIC
  *   tgid     the process; at fork the parent
  *   tag      value of `tracked` for tgid
- *   kind     enum kind; from SENT on see traffic.h
+ *   kind     enum kind; SENT, ARRIVED and CLOSED: see traffic.h; ENTERED: see entering.h
  *   detail   fault: the architecture's error code (x86: bit 1 write, bit 2 from user mode, bit 4 instruction fetch);
  *            fork: tgid of the child; else 0
  *   address  fault: the address accessed, not rounded to a page; else 0
@@ -24,6 +24,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 #define TRACKED_MAX 16384
@@ -31,7 +32,7 @@
 #define COMM_BYTES 16
 #define TAGS_MAX 4096
 
-enum kind { FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, SENT, ARRIVED, CLOSED, KINDS };
+enum kind { FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, SENT, ARRIVED, CLOSED, ENTERED, KINDS };
 /* RING_FULL: bpf_ringbuf_reserve found no room. TRACKED_FULL: a child could not join, what it does goes unseen. */
 enum reason { RING_FULL, TRACKED_FULL, REASONS };
 
@@ -121,7 +122,7 @@ static __always_inline void emit(__u32 kind, __u32 tgid, __u32 tag, __u32 detail
 		return;
 	}
 	fill(event, kind, tgid, tag, detail, address);
-	bpf_ringbuf_submit(event, kind == FORK ? waking(tag) : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, kind == FORK || kind == ENTERED ? waking(tag) : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline int fault(__u32 kind, __u64 address, __u64 error_code)
@@ -168,6 +169,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
+#include "entering.h"
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task)
 {
@@ -175,6 +178,8 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	__u32 *tag = bpf_map_lookup_elem(&tracked, &tgid);
 	struct exec_event *exec;
 
+	if (!tag)
+		tag = enter(task, tgid);
 	if (!tag)
 		return 0;
 	COUNT(seen, EXEC);

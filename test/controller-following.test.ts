@@ -73,10 +73,10 @@ test('an exec leaves nothing of what was known of the pages', () => {
 });
 
 test('the last exit makes a sandbox vacant; a stale one changes nothing', async () => {
-  following.exit(sandbox.tag, python.pid);
+  following.exit(sandbox.tag, python.pid, 1);
   expect(sandbox.members.size).toBe(1);
   await python.stop();
-  following.exit(sandbox.tag, python.pid);
+  following.exit(sandbox.tag, python.pid, 1);
   expect(sandbox.members.size).toBe(0);
   expect(vacant).toEqual(['one']);
 });

@@ -23,6 +23,8 @@ test.skipIf(guest === null)(
       expect.arrayContaining(['socket_sent_fexit', 'socket_arrived_fentry', 'socket_read_fentry']),
     );
     expect(found.attached).not.toContain('socket_sent');
+    // No controller is enabled below the root there.
+    expect(found.entered).toEqual({ version: 2, told: ['entered', 'exec', 'exit'] });
     // A guest without KVM is slow: that it works is what counts here, not how fast.
     expect(found.precision).toBeGreaterThan(0.8);
     expect(found.recall).toBeGreaterThan(0.5);

@@ -154,6 +154,23 @@ describe('an agent outside the sandbox', () => {
     expect(agent.inbound('asked').phase).toBe('tool_running');
   });
 
+  it('runs a tool as long as a process that it brought in lives, however silent', () => {
+    const agent = new VirtualAgent().enter(70).pass(60_000);
+    expect(agent.phase).toBe('tool_running');
+    expect(agent.enter(71).exit(70).pass(5000).phase).toBe('tool_running');
+    expect(agent.exit(71).pass(900).phase).toBe('tool_running');
+    expect(agent.pass(200).phase).toBe('llm_wait');
+    // One that was not brought in changes nothing.
+    expect(agent.exit(72).phase).toBe('llm_wait');
+    expect(agent.enter(73).phase).toBe('tool_running');
+  });
+
+  it('is not one that asks a model itself', () => {
+    const agent = new VirtualAgent().enter(70).exit(70);
+    agent.send(PROMPT, 1, 8080).pass(100).receive(900, 1, 8080).pass(3000);
+    expect(agent.enter(71).exit(71).pass(20_000).phase).toBe('idle');
+  });
+
   it('waits for no answer when its tool still computes', () => {
     const agent = new VirtualAgent().inbound('asked').pass(100).inbound('answered');
     agent.busy = 0.7;

@@ -30,7 +30,7 @@ describe('without what probes need', () => {
 
   /** The probes, with a text in the names of their tracepoints replaced. */
   function compiled(name: string, from: string, to: string): string {
-    for (const file of ['sandbox.bpf.c', 'traffic.h', 'kernel.h']) {
+    for (const file of ['sandbox.bpf.c', 'traffic.h', 'entering.h', 'kernel.h']) {
       const source = readFileSync(`${packageRoot}/bpf/${file}`, 'utf8').replaceAll(from, to);
       writeFileSync(join(folder, file), source);
     }

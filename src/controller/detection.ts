@@ -1,3 +1,4 @@
+import { memoryCgroupId } from '../memory/cgroup.js';
 import type { Policy } from '../policy/policy.js';
 import { Endpoints } from '../telemetry/endpoints.js';
 import { PhaseWatch } from '../telemetry/phase-watch.js';
@@ -28,9 +29,15 @@ export class Detection {
   /** Of all sandboxes that are not their hosts'; null when the policy or the probes say no. */
   readonly watch: PhaseWatch | null;
   private readonly endpoints: Endpoints;
+  private readonly probes: Probes;
+  /** Tag → inode of the cgroup's folder, of sandboxes that may be entered. */
+  private readonly cgroups = new Map<number, bigint>();
+  private readonly enterable: boolean;
 
   constructor(options: DetectionOptions) {
     const { policy, probes, registry, poll, onPhase } = options;
+    this.probes = probes;
+    this.enterable = policy.inboundExec;
     this.endpoints = new Endpoints({
       entries: policy.endpoints,
       refreshMs: policy.refreshMs,
@@ -59,6 +66,11 @@ export class Detection {
   add(sandbox: Sandbox): void {
     if (this.watch === null) return;
     this.endpoints.start();
+    const id = this.enterable ? memoryCgroupId(sandbox.spec.cgroup) : null;
+    if (id !== null) {
+      this.cgroups.set(sandbox.tag, id);
+      this.probes.addCgroup(id, sandbox.tag);
+    }
     sandbox.phaseSource = 'probes';
     this.watch.add(sandbox.tag);
   }
@@ -67,7 +79,7 @@ export class Detection {
   leave(sandbox: Sandbox): void {
     if (sandbox.phaseSource === 'host') return;
     sandbox.phaseSource = 'host';
-    this.watch?.remove(sandbox.tag);
+    this.remove(sandbox);
   }
 
   /** All its processes have ended: it begins anew if others join. */
@@ -77,6 +89,9 @@ export class Detection {
   }
 
   remove(sandbox: Sandbox): void {
+    const id = this.cgroups.get(sandbox.tag);
+    if (id !== undefined) this.probes.removeCgroup(id);
+    this.cgroups.delete(sandbox.tag);
     this.watch?.remove(sandbox.tag);
   }
 

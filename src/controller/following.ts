@@ -92,6 +92,12 @@ export class Following implements TelemetrySink {
     this.watch?.started(tag, timeNs);
   }
 
+  entered(tag: number, pid: number, timeNs: number): void {
+    const sandbox = this.registry.tagged(tag);
+    if (sandbox !== undefined) this.registry.join(sandbox, pid);
+    this.watch?.entered(tag, pid, timeNs);
+  }
+
   traffic(tag: number, traffic: Traffic, timeNs: number): void {
     this.watch?.traffic(tag, traffic, timeNs);
   }
@@ -100,7 +106,8 @@ export class Following implements TelemetrySink {
     this.watch?.closed(tag, connection, timeNs);
   }
 
-  exit(tag: number, pid: number): void {
+  exit(tag: number, pid: number, timeNs: number): void {
+    this.watch?.exited(tag, pid, timeNs);
     const sandbox = this.registry.tagged(tag);
     const member = sandbox?.members.get(pid);
     // The event may be older than the process that has the pid now.

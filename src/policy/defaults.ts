@@ -44,6 +44,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     streamEndMs: 2000,
     idleMs: 10_000,
     inbound: [],
+    inboundExec: false,
     inboundQuietMs: 1000,
   },
   trust: { domain: 'tenant-template' },

@@ -38,6 +38,7 @@ export interface Policy {
     streamEndMs: number;
     idleMs: number;
     inbound: number[];
+    inboundExec: boolean;
     inboundQuietMs: number;
   };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };

@@ -22,6 +22,8 @@ export interface TelemetrySink {
   fork(tag: number, parentPid: number, childPid: number, timeNs: number): void;
   /** `comm`: the first 15 bytes of the new command name. All of the old address space is gone. */
   exec(tag: number, pid: number, comm: string, timeNs: number): void;
+  /** A process that none of them has forked was brought into a sandbox's cgroup; it is tracked already. */
+  entered(tag: number, pid: number, timeNs: number): void;
   /** The process is tracked no longer. */
   exit(tag: number, pid: number, timeNs: number): void;
   /** A process sent on a connection that counts, or bytes arrived on one, read or not. */
@@ -40,9 +42,10 @@ export const EVENT_KINDS = [
   'sent',
   'arrived',
   'closed',
+  'entered',
 ] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
-const [FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, SENT, ARRIVED, CLOSED] = EVENT_KINDS.keys();
+const [FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, SENT, ARRIVED, CLOSED, ENTERED] = EVENT_KINDS.keys();
 
 // struct event of bpf/sandbox.bpf.c and struct traffic_event of bpf/traffic.h, in 32-bit words.
 const TIME = 0;
@@ -101,6 +104,9 @@ export function deliver(words: Uint32Array, at: number, sink: TelemetrySink): vo
     case SENT:
     case ARRIVED:
       sink.traffic(tag, trafficOf(words, at), timeNs);
+      break;
+    case ENTERED:
+      sink.entered(tag, pid, timeNs);
       break;
     case CLOSED:
       sink.closed(tag, wide(words, at + ADDRESS), timeNs);

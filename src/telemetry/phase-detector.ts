@@ -32,8 +32,13 @@ export class PhaseDetector {
   phase: Phase = 'unknown';
   private readonly connections = new Map<number, Connection>();
   private readonly inbound = new Map<number, InboundConnection>();
+  /** Processes that were brought in from outside, each a tool call; and when the last answer can be over. */
+  private readonly entrants = new Set<number>();
+  private servedUntil = -Infinity;
   /** Somebody outside has asked it: it is a server of tools, whose agent waits for a model when it asks for none. */
   private serves = false;
+  /** It has asked a model itself: its agent is not outside. */
+  private asks = false;
   /** A tool has been seen since the last answer, or none is over. */
   private tool = false;
   private activeAt: number;
@@ -59,6 +64,19 @@ export class PhaseDetector {
     this.update(at, false);
   }
 
+  /** A process was brought in from outside. */
+  entered(pid: number, at: number): void {
+    this.entrants.add(pid);
+    this.serves = true;
+    this.active(at);
+    this.update(at, false);
+  }
+
+  exited(pid: number, at: number): void {
+    if (this.entrants.delete(pid)) this.servedUntil = at + this.limits.inboundQuietMs;
+    this.update(at, false);
+  }
+
   /** A process was started or has become another program. */
   started(at: number): void {
     this.active(at);
@@ -80,6 +98,7 @@ export class PhaseDetector {
   lost(at: number): void {
     this.connections.clear();
     this.inbound.clear();
+    this.entrants.clear();
     this.tool = this.serves = false;
     this.activeAt = at;
     this.phase = 'unknown';
@@ -107,7 +126,10 @@ export class PhaseDetector {
         if (this.connections.size === CONNECTIONS_MAX) this.connections.delete(oldest);
         this.connections.set(id, connection);
       }
-      if (connection.sent(sentBytes, receivedBytes, at)) this.interruptions = 0;
+      if (connection.sent(sentBytes, receivedBytes, at)) {
+        this.interruptions = 0;
+        this.asks = true;
+      }
     } else if (connection?.arrived(receivedBytes, at) === true) {
       this.interruptions = 0;
       this.tool = false;
@@ -142,10 +164,9 @@ export class PhaseDetector {
     const states = [...this.connections.values()].map(({ state }) => state);
     if (states.includes('answering')) return Infinity;
     if (states.includes('asking')) return this.quietSince + this.silenceMs;
-    // An agent that asks models from within is not one that is outside.
-    if (!this.serves || states.length > 0) return Infinity;
+    if (!this.serves || this.asks || this.entrants.size > 0) return Infinity;
     const ends = [...this.inbound.values()].map(({ endsAt }) => endsAt);
-    return Math.max(this.quietSince + this.silenceMs, ...ends);
+    return Math.max(this.quietSince + this.silenceMs, this.servedUntil, ...ends);
   }
 
   /** Since when nothing was sent and nothing done. */
@@ -181,8 +202,10 @@ export class PhaseDetector {
       }
       return this.tool ? 'tool_running' : phase;
     }
-    const pending = [...this.inbound.values()].some(({ endsAt }) => endsAt === Infinity);
-    if (pending || (this.tool && now - activeAt < limits.idleMs)) return 'tool_running';
+    const asked =
+      this.entrants.size > 0 || [...this.inbound.values()].some(({ endsAt }) => endsAt === Infinity);
+    const serving = asked && !this.asks;
+    if (serving || (this.tool && now - activeAt < limits.idleMs)) return 'tool_running';
     this.tool = false;
     return phase === 'unknown' && now - activeAt < limits.idleMs ? 'unknown' : 'idle';
   }

@@ -73,6 +73,15 @@ export class PhaseWatch {
     this.tell(tag, ({ detector }) => detector.started(timeNs / NS_PER_MS));
   }
 
+  /** Somebody has brought a process into the sandbox; a tool call of an agent outside. */
+  entered(tag: number, pid: number, timeNs: number): void {
+    this.tell(tag, ({ detector }) => detector.entered(pid, timeNs / NS_PER_MS));
+  }
+
+  exited(tag: number, pid: number, timeNs: number): void {
+    this.tell(tag, ({ detector }) => detector.exited(pid, timeNs / NS_PER_MS));
+  }
+
   traffic(tag: number, traffic: Traffic, timeNs: number): void {
     this.tell(tag, ({ detector, cpu }) => {
       detector.traffic(traffic, timeNs / NS_PER_MS);

@@ -38,6 +38,7 @@ interface Live extends Attached {
   armed: BpfMap;
   endpoints: BpfMap;
   inbound: BpfMap;
+  cgroups: BpfMap;
   ring: MappedRing;
   ringFd: number;
 }
@@ -54,6 +55,8 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+const cgroupKey = (id: bigint): Uint8Array => new Uint8Array(new BigUint64Array([id]).buffer);
 
 function counts<K extends string>(names: readonly K[], map: BpfMap | undefined): Record<K, number> {
   return Object.fromEntries(names.map((name, key) => [name, map?.sum(key) ?? 0])) as Record<K, number>;
@@ -96,6 +99,7 @@ export class Probes {
         armed: object.map('armed'),
         endpoints: object.map('endpoints'),
         inbound: object.map('inbound'),
+        cgroups: object.map('cgroups'),
         ring: new MappedRing(ringMap.fd, ringMap.maxEntries),
         ringFd: ringMap.fd,
       };
@@ -159,6 +163,15 @@ export class Probes {
   /** Requests that tracked processes read at this port of theirs make events. */
   addInbound(port: number): void {
     this.live?.inbound.update(port, 1);
+  }
+
+  /** Processes that are brought into this cgroup from now on are tracked. `id`: inode of its folder. */
+  addCgroup(id: bigint, tag: number): void {
+    this.live?.cgroups.updateBytes(cgroupKey(id), tag);
+  }
+
+  removeCgroup(id: bigint): void {
+    this.live?.cgroups.deleteBytes(cgroupKey(id));
   }
 
   /** Calls back, some 0.1 ms after it, whenever there is news; one listener, until `close`. The process lives on meanwhile. */

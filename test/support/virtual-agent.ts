@@ -61,6 +61,17 @@ export class VirtualAgent {
     return this.note();
   }
 
+  /** Somebody brings a process in. */
+  enter(pid: number): this {
+    this.detector.entered(pid, this.now);
+    return this.note();
+  }
+
+  exit(pid: number): this {
+    this.detector.exited(pid, this.now);
+    return this.note();
+  }
+
   close(connection = 1): this {
     this.detector.closed(connection, this.now);
     return this.note();

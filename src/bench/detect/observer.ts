@@ -63,8 +63,14 @@ export class Observer implements TelemetrySink {
     this.watch.started(tag, timeNs);
   }
 
-  exit(tag: number, pid: number): void {
+  entered(tag: number, pid: number, timeNs: number): void {
+    this.pids.get(tag)?.add(pid);
+    this.watch.entered(tag, pid, timeNs);
+  }
+
+  exit(tag: number, pid: number, timeNs: number): void {
     this.pids.get(tag)?.delete(pid);
+    this.watch.exited(tag, pid, timeNs);
   }
 
   traffic(tag: number, traffic: Traffic, timeNs: number): void {

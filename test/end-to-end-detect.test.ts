@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Phase } from '../src/controller/api.js';
+import { cgroupMounts } from '../src/memory/cgroup.js';
 import { Family } from './support/family.js';
 import { Service } from './support/service.js';
 
@@ -10,6 +13,8 @@ const PAGES = 4096;
 const BYTES = PAGES * 4096;
 const PROMPT_BYTES = 20_000;
 const LIMIT = { timeout: 120_000 };
+
+const CGROUP = `${cgroupMounts().find(({ memory }) => memory)?.path}/agentzip-test-detect-${process.pid}`;
 
 let service: Service;
 let family: Family;
@@ -24,11 +29,13 @@ beforeEach(async () => {
   }).listen(0, '127.0.0.1');
   await once(model, 'listening');
   ({ port } = model.address() as AddressInfo);
-  service = await Service.start({ detect: { endpoints: [`127.0.0.1:${port}`] } });
+  service = await Service.start({ detect: { endpoints: [`127.0.0.1:${port}`], inboundExec: true } });
   family = await Family.start();
+  mkdirSync(CGROUP);
 });
 afterEach(async () => {
   await family?.stop();
+  await expect.poll(() => rmdirSync(CGROUP)).toBeUndefined();
   await service?.stop();
   for (const socket of connections.splice(0)) socket.destroy();
   model.close();
@@ -78,6 +85,26 @@ test(
     expect(await family.ask('one', 'child verify')).toBe('ok');
   },
 );
+
+test('a sandbox whose agent is outside goes out between the calls that it brings in', LIMIT, async () => {
+  const { client } = service;
+  const pid = await family.fork('one');
+  writeFileSync(`${CGROUP}/cgroup.procs`, String(pid));
+  expect(await family.ask('one', `mix one ${PAGES}`)).toBe('ok');
+  await client.putSandbox('one', { cgroup: CGROUP });
+  for (let call = 1; call <= 2; call++) {
+    const tool = spawn('/bin/sh', ['-c', `echo $$ > ${CGROUP}/cgroup.procs; exec sleep 1`]);
+    const ended = once(tool, 'exit');
+    await becomes('one', 'tool_running');
+    expect((await client.getSandbox('one')).pids).toContain(tool.pid);
+    await ended;
+    await becomes('one', 'llm_wait');
+    const { windows, swappedBytes } = await service.out('one');
+    expect(windows).toBe(call);
+    expect(swappedBytes).toBeGreaterThan(BYTES * 0.7);
+  }
+  expect(await family.ask('one', 'verify')).toBe('ok');
+});
 
 test('a sandbox is its host’s from its first event on', LIMIT, async () => {
   const { client } = service;

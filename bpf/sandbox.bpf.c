@@ -6,13 +6,14 @@
  * leaves when its last thread exits, so user space adds only the roots.
  *
  * Cost, of a process that is not tracked: the tracepoint's call and one hash lookup, for each page fault, fork and exit on
- * the host. Of a tracked one also a record in the ring: 40 bytes with its header, 56 for an exec. No wake-up: user space polls.
+ * the host. Of a tracked one also a record in the ring: 40 bytes with its header, 56 for an exec. User space polls, and is
+ * woken only for a fork or an exec of a tag that it has armed: one for whose sandbox that is news.
  *
  * Record (little endian, 8-byte aligned in the ring):
  *   time_ns  CLOCK_MONOTONIC
  *   tgid     the process; at fork the parent
  *   tag      value of `tracked` for tgid
- *   kind     enum kind
+ *   kind     enum kind; SENT, ARRIVED and CLOSED: see traffic.h; ENTERED: see entering.h
  *   detail   fault: the architecture's error code (x86: bit 1 write, bit 2 from user mode, bit 4 instruction fetch);
  *            fork: tgid of the child; else 0
  *   address  fault: the address accessed, not rounded to a page; else 0
@@ -23,13 +24,15 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 #define TRACKED_MAX 16384
 #define RING_BYTES_DEFAULT (4 << 20)
 #define COMM_BYTES 16
+#define TAGS_MAX 4096
 
-enum kind { FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, KINDS };
+enum kind { FAULT_USER, FAULT_KERNEL, FORK, EXEC, EXIT, SENT, ARRIVED, CLOSED, ENTERED, KINDS };
 /* RING_FULL: bpf_ringbuf_reserve found no room. TRACKED_FULL: a child could not join, what it does goes unseen. */
 enum reason { RING_FULL, TRACKED_FULL, REASONS };
 
@@ -73,6 +76,14 @@ struct {
 	__type(value, __u64);
 } dropped SEC(".maps");
 
+/* By tag: user space wants to know at once what its processes do. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAGS_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} armed SEC(".maps");
+
 /* Atomic although per CPU: a fault may interrupt another program between its load and its store. */
 #define COUNT(map, index)                                                \
 	do {                                                             \
@@ -92,6 +103,14 @@ static __always_inline void fill(struct event *event, __u32 kind, __u32 tgid, __
 	event->address = address;
 }
 
+/* Flags for bpf_ringbuf_submit. */
+static __always_inline __u64 waking(__u32 tag)
+{
+	__u32 *wanted = bpf_map_lookup_elem(&armed, &tag);
+
+	return wanted && *wanted ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
 static __always_inline void emit(__u32 kind, __u32 tgid, __u32 tag, __u32 detail, __u64 address)
 {
 	struct event *event;
@@ -103,7 +122,7 @@ static __always_inline void emit(__u32 kind, __u32 tgid, __u32 tag, __u32 detail
 		return;
 	}
 	fill(event, kind, tgid, tag, detail, address);
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, kind == FORK || kind == ENTERED ? waking(tag) : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline int fault(__u32 kind, __u64 address, __u64 error_code)
@@ -150,6 +169,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
+#include "entering.h"
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task)
 {
@@ -157,6 +178,8 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	__u32 *tag = bpf_map_lookup_elem(&tracked, &tgid);
 	struct exec_event *exec;
 
+	if (!tag)
+		tag = enter(task, tgid);
 	if (!tag)
 		return 0;
 	COUNT(seen, EXEC);
@@ -167,7 +190,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	}
 	fill(&exec->event, EXEC, tgid, *tag, 0, 0);
 	bpf_get_current_comm(exec->comm, sizeof(exec->comm));
-	bpf_ringbuf_submit(exec, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(exec, waking(*tag));
 	return 0;
 }
 
@@ -185,5 +208,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		emit(EXIT, tgid, tag, 0, 0);
 	return 0;
 }
+
+#include "traffic.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -21,6 +21,10 @@ export const ERRORS = {
     'use a kernel with CONFIG_PSI=y, and boot it with psi=1 where that is off by default',
   ],
   AZ_PROBE_FAILED: ['probe {probe} could not be {step}: {reason}', '{remedy}'],
+  AZ_ENDPOINT_UNKNOWN: [
+    'no address is known of {names}: requests to these models go unseen',
+    'check the name servers, or detect.endpoints in the policy; AgentZip keeps trying',
+  ],
   AZ_DOCTOR: [
     'this host can not run AgentZip: {missing}',
     'see the remedies above, then run agentzip doctor again',

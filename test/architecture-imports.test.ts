@@ -37,6 +37,11 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
   [/^plugin\/lock\.ts$/, /^native\/files\.ts$/, 'file locks'],
   [/^plugin\/doctor\/kernel\.ts$/, /^native\/(files|process)\.ts$/, 'tries process_madvise'],
   [/^bench\//, /^(plugin\/client|controller\/api)\.ts$/, 'the bench is a host: it sees what hosts see'],
+  [
+    /^bench\/detect\//,
+    /^(telemetry\/.*|policy\/defaults)\.ts$/,
+    'what the probes find out is measured without a pager',
+  ],
   [/^bench\/replay\//, /^(store|codec)\//, 'a replay drives the store without the pager'],
   [
     /^bench\/replay\//,

@@ -60,23 +60,23 @@ test('faults of strangers are nobody’s', () => {
 
 test('children join at fork', async () => {
   const child = Number(await python.run('fork()'));
-  following.fork(sandbox.tag, python.pid, child);
+  following.fork(sandbox.tag, python.pid, child, 1);
   expect([...sandbox.members.keys()]).toEqual([python.pid, child]);
 });
 
 test('an exec leaves nothing of what was known of the pages', () => {
   fault(1);
-  following.exec(sandbox.tag, python.pid);
+  following.exec(sandbox.tag, python.pid, 'true', 1);
   fault(2);
   expect(member.look).toBeNull();
   expect(sandbox.demandFaults).toBe(1);
 });
 
 test('the last exit makes a sandbox vacant; a stale one changes nothing', async () => {
-  following.exit(sandbox.tag, python.pid);
+  following.exit(sandbox.tag, python.pid, 1);
   expect(sandbox.members.size).toBe(1);
   await python.stop();
-  following.exit(sandbox.tag, python.pid);
+  following.exit(sandbox.tag, python.pid, 1);
   expect(sandbox.members.size).toBe(0);
   expect(vacant).toEqual(['one']);
 });

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../src/paths.js';
+import { DEFAULT_POLICY } from '../src/policy/defaults.js';
+import { PhaseWatch } from '../src/telemetry/phase-watch.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { probesMissing, Recorder } from './fixtures/toucher.js';
 
@@ -25,6 +27,18 @@ describe('without what probes need', () => {
     folder = mkdtempSync(join(tmpdir(), 'agentzip-probes-'));
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** The probes, with a text in the names of their tracepoints replaced. */
+  function compiled(name: string, from: string, to: string): string {
+    for (const file of ['sandbox.bpf.c', 'traffic.h', 'entering.h', 'kernel.h']) {
+      const source = readFileSync(`${packageRoot}/bpf/${file}`, 'utf8').replaceAll(from, to);
+      writeFileSync(join(folder, file), source);
+    }
+    const object = join(folder, `${name}.bpf.o`);
+    const flags = ['-g', '-O2', '-target', 'bpfel'];
+    execFileSync('clang', [...flags, '-c', join(folder, 'sandbox.bpf.c'), '-o', object], { timeout: 30_000 });
+    return object;
+  }
 
   it('no object: one warning with path and remedy', () => {
     const probes = Probes.load({ objectPath: join(folder, 'missing.o') });
@@ -57,15 +71,7 @@ describe('without what probes need', () => {
   });
 
   it.skipIf(probesMissing() !== null)('a tracepoint this kernel lacks: that probe alone is missing', () => {
-    const source = readFileSync(`${packageRoot}/bpf/sandbox.bpf.c`, 'utf8');
-    writeFileSync(
-      join(folder, 'old.bpf.c'),
-      source.replace('tp_btf/page_fault_user', 'tp_btf/page_fault_none'),
-    );
-    const object = join(folder, 'old.bpf.o');
-    const flags = ['-g', '-O2', '-target', 'bpfel', `-I${packageRoot}/bpf`];
-    execFileSync('clang', [...flags, '-c', join(folder, 'old.bpf.c'), '-o', object], { timeout: 30_000 });
-
+    const object = compiled('old', 'tp_btf/page_fault_user', 'tp_btf/page_fault_none');
     const probes = Probes.load({ objectPath: object });
     try {
       expect([...probes.attached].sort()).toEqual([
@@ -73,6 +79,10 @@ describe('without what probes need', () => {
         'process_exec',
         'process_exit',
         'process_fork',
+        'socket_arrived',
+        'socket_closed',
+        'socket_read',
+        'socket_sent',
       ]);
       expect(probes.warnings).toHaveLength(1);
       expect(probes.warnings[0]).toMatch(
@@ -87,4 +97,26 @@ describe('without what probes need', () => {
       probes.close();
     }
   });
+
+  it.skipIf(probesMissing() !== null)(
+    'the tracepoints of sockets: trampolines stand in, or one warning each says what is missing',
+    () => {
+      const probes = Probes.load({ objectPath: compiled('sockets', 'tp_btf/sock_', 'tp_btf/none_') });
+      try {
+        const stand = ['socket_sent_fexit', 'socket_read_fentry'];
+        const standing = stand.filter((name) => probes.attached.includes(name));
+        expect(probes.warnings).toHaveLength(stand.length - standing.length);
+        for (const warning of probes.warnings) {
+          expect(warning).toMatch(/AZ_PROBE_FAILED: probe socket_(sent|read) .*CONFIG_FUNCTION_TRACER=y/);
+        }
+        expect(probes.attached).toContain('socket_arrived');
+        const watch = new PhaseWatch({
+          ...{ probes, limits: DEFAULT_POLICY.detect, poll: () => {}, pids: () => [], onPhase: () => {} },
+        });
+        expect(watch.able).toBe(probes.attached.includes('socket_sent_fexit'));
+      } finally {
+        probes.close();
+      }
+    },
+  );
 });

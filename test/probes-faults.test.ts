@@ -30,6 +30,10 @@ describe.skipIf(probesMissing() !== null)('faults of a known process', () => {
       'process_exec',
       'process_exit',
       'process_fork',
+      'socket_arrived',
+      'socket_closed',
+      'socket_read',
+      'socket_sent',
     ]);
   });
 

@@ -7,6 +7,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 package=${1:-linux-image-6.12-cloud-amd64}
 cache=${AGENTZIP_VM_CACHE:-/var/cache/agentzip-vm}/$package
 
+modules="drivers/virtio/virtio_ring drivers/virtio/virtio drivers/virtio/virtio_pci_modern_dev
+  drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop"
+
 missing=
 for needed in qemu-system-x86 qemu-system-common busybox-static cpio zstd xz-utils; do
   dpkg-query -W -f='${Status}' "$needed" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $needed"
@@ -27,7 +30,14 @@ if [ ! -s "$cache/vmlinux" ]; then
   (cd "$work" && apt-get download -qq "${exact:-$package}") >&2
   dpkg -x "$work"/*.deb "$work/root"
   version=$(ls "$work/root/lib/modules")
-  xz -dc "$work/root/lib/modules/$version/kernel/drivers/block/loop.ko.xz" >"$cache/loop.ko"
+  number=10
+  # In the order in which they need each other; what is not there is built in.
+  for module in $modules; do
+    number=$((number + 1))
+    file=$work/root/lib/modules/$version/kernel/$module.ko
+    to=$cache/$number-${module##*/}.ko
+    if [ -e "$file" ]; then cp "$file" "$to"; elif [ -e "$file.xz" ]; then xz -dc "$file.xz" >"$to"; fi
+  done
   python3 "$here/extract-vmlinux.py" "$work/root/boot/vmlinuz-$version" "$work/vmlinux"
   mv "$work/vmlinux" "$cache/vmlinux"
 fi
@@ -37,7 +47,7 @@ image=$(mktemp -d "$cache/image.XXXXXX")
 mkdir -p "$image/bin" "$image/proc" "$image/sys" "$image/dev" "$image/root" "$image/lib/modules"
 cp /bin/busybox "$image/bin/busybox"
 for tool in sh mount mkdir insmod cat base64 chroot poweroff; do ln -s busybox "$image/bin/$tool"; done
-cp "$cache/loop.ko" "$image/lib/modules/"
+cp "$cache"/*.ko "$image/lib/modules/"
 cp "$here/init" "$image/init"
 chmod 755 "$image/init"
 (cd "$image" && find . | cpio -o -H newc --quiet) >"$cache/initramfs.$$"

@@ -1,5 +1,6 @@
 import type { Option } from 'commander';
 import type { BenchOptions } from '../bench/bench.js';
+import { DETECT_MODE } from './bench-detect.js';
 import { MICRO_MODE } from './bench-micro.js';
 import { REPLAY_MODES } from './bench-replay.js';
 
@@ -15,4 +16,4 @@ export interface BenchMode<Options extends BenchOptions = BenchOptions> {
 }
 
 /** One line each. */
-export const BENCH_MODES: readonly BenchMode[] = [MICRO_MODE, ...REPLAY_MODES];
+export const BENCH_MODES: readonly BenchMode[] = [DETECT_MODE, MICRO_MODE, ...REPLAY_MODES];

@@ -1,4 +1,5 @@
 import type { EncodingCounts, StoreMemory } from '../pager/protocol.js';
+import type { Phase } from '../telemetry/phase-detector.js';
 
 /** What the plugin (and through it every host) may ask of the controller. Bytes are bytes, times are milliseconds. */
 
@@ -11,7 +12,10 @@ export const EVENT_TYPES = [
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-export type Phase = 'tool_running' | 'llm_wait' | 'llm_streaming' | 'idle' | 'unknown';
+export type { Phase };
+
+/** Who says what a sandbox does: its host, which has sent an event; the probes; or nobody. */
+export type PhaseSource = 'host' | 'probes' | 'none';
 
 export interface SandboxSpec {
   /** Template the sandbox started from; without one its pages are never shared with a template. */
@@ -118,6 +122,7 @@ export interface SandboxStatus {
   template: string | null;
   tenant: string;
   phase: Phase;
+  phaseSource: PhaseSource;
   pids: number[];
   /** Present, anonymous and exclusive (pagemap bits 63, not 61, 56) at the last look. */
   ownedBytes: number;

@@ -12,6 +12,7 @@ import {
   EVENT_TYPES,
   type ControllerApi,
   type HostEvent,
+  type Phase,
   type SandboxSpec,
   type SandboxStatus,
   type Status,
@@ -19,6 +20,7 @@ import {
   type TemplateStatus,
 } from './api.js';
 import type { Context } from './context.js';
+import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
@@ -73,6 +75,7 @@ export class AgentController implements Controller {
   private readonly runner: WindowRunner;
   private readonly opener: WindowOpener;
   private readonly following: Following;
+  private readonly detection: Detection;
   private enabled: boolean;
 
   private constructor(
@@ -86,6 +89,12 @@ export class AgentController implements Controller {
     this.runner = new WindowRunner(context, this.restorer);
     this.opener = new WindowOpener(context, this.runner, () => this.enabled);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
+    this.detection = new Detection({
+      ...{ policy: context.policy.detect, probes, registry: context.registry },
+      poll: () => this.following.poll(),
+      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
+    });
+    this.following.watch = this.detection.watch;
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
@@ -148,7 +157,7 @@ export class AgentController implements Controller {
     // The sandbox of that name has ended; this is the next.
     if (known !== undefined) await this.deleteSandbox(id);
     const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
-    registry.add(id, spec, domain);
+    this.detection.add(registry.add(id, spec, domain));
     return this.getSandbox(id);
   }
 
@@ -172,6 +181,7 @@ export class AgentController implements Controller {
       sandbox.paused = wasPaused;
       throw error;
     }
+    this.detection.remove(sandbox);
     registry.remove(sandbox);
   }
 
@@ -183,6 +193,19 @@ export class AgentController implements Controller {
         known: EVENT_TYPES.join(', '),
       });
     }
+    this.detection.leave(sandbox);
+    this.take(sandbox, event);
+  }
+
+  /** What the probes have found out, for a host that says nothing. */
+  private detected(sandbox: Sandbox, phase: Phase): void {
+    if (phase === 'unknown') {
+      sandbox.phase = phase;
+      sandbox.endWindow('tool_start');
+    } else this.take(sandbox, { type: eventOf(sandbox.phase, phase) });
+  }
+
+  private take(sandbox: Sandbox, event: HostEvent): void {
     const { phase, opens, ends } = transition(event.type);
     const { predictions } = this.context;
     sandbox.phase = phase;
@@ -241,7 +264,7 @@ export class AgentController implements Controller {
       memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
       probes: {
         attached: [...this.probes.attached],
-        warnings: [...this.probes.warnings, ...this.watcher.warnings],
+        warnings: [...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
         events,
         dropped,
       },
@@ -270,6 +293,7 @@ export class AgentController implements Controller {
   async close(): Promise<void> {
     this.disable();
     await this.idle();
+    this.detection.close();
     this.following.close();
     this.context.hostPressure.close();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
@@ -306,6 +330,7 @@ export class AgentController implements Controller {
   /** Its last process has ended: whatever slots it had are nobody's. */
   private vacant(sandbox: Sandbox): void {
     sandbox.phase = 'unknown';
+    this.detection.restart(sandbox);
     // The window's own end forgets; without one it is done here. A pager that is gone has forgotten already.
     if (!sandbox.endWindow('exit')) sandbox.work.run(() => this.runner.forget(sandbox)).catch(() => {});
   }

@@ -2,7 +2,8 @@ import { PAGE } from '../native/libc.js';
 import { explain } from '../errors.js';
 import { isAlive } from '../memory/process.js';
 import type { Probes } from '../telemetry/probes.js';
-import type { TelemetrySink } from '../telemetry/events.js';
+import type { TelemetrySink, Traffic } from '../telemetry/events.js';
+import type { PhaseWatch } from '../telemetry/phase-watch.js';
 import type { Registry, Watcher } from './registry.js';
 import type { Sandbox } from './sandbox.js';
 import { Mark } from './usage.js';
@@ -37,6 +38,8 @@ export class ProbeWatcher implements Watcher {
 /** Follows the processes of sandboxes through what the probes report, and takes their faults as evidence of use. */
 export class Following implements TelemetrySink {
   private readonly timer: NodeJS.Timeout;
+  /** Is told what bears on phases. */
+  watch: PhaseWatch | null = null;
 
   constructor(
     private readonly probes: Probes,
@@ -76,18 +79,35 @@ export class Following implements TelemetrySink {
     if (member.usage.used(page) && mark === Mark.NONE) sandbox.demandFaults++;
   }
 
-  fork(tag: number, _parentPid: number, childPid: number): void {
+  fork(tag: number, _parentPid: number, childPid: number, timeNs: number): void {
     const sandbox = this.registry.tagged(tag);
     if (sandbox === undefined) return;
     sandbox.forks++;
     this.registry.join(sandbox, childPid);
+    this.watch?.started(tag, timeNs);
   }
 
-  exec(tag: number, pid: number): void {
+  exec(tag: number, pid: number, _comm: string, timeNs: number): void {
     this.registry.tagged(tag)?.members.get(pid)?.replaced();
+    this.watch?.started(tag, timeNs);
   }
 
-  exit(tag: number, pid: number): void {
+  entered(tag: number, pid: number, timeNs: number): void {
+    const sandbox = this.registry.tagged(tag);
+    if (sandbox !== undefined) this.registry.join(sandbox, pid);
+    this.watch?.entered(tag, pid, timeNs);
+  }
+
+  traffic(tag: number, traffic: Traffic, timeNs: number): void {
+    this.watch?.traffic(tag, traffic, timeNs);
+  }
+
+  closed(tag: number, connection: number, timeNs: number): void {
+    this.watch?.closed(tag, connection, timeNs);
+  }
+
+  exit(tag: number, pid: number, timeNs: number): void {
+    this.watch?.exited(tag, pid, timeNs);
     const sandbox = this.registry.tagged(tag);
     const member = sandbox?.members.get(pid);
     // The event may be older than the process that has the pid now.

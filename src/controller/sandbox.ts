@@ -1,7 +1,15 @@
 import type { Membership } from '../hosts/plain.js';
 import { byteTable } from '../memory/page-table.js';
 import { isAlive } from '../memory/process.js';
-import type { EventType, HostEvent, Phase, SandboxSpec, SkipReason, WindowSummary } from './api.js';
+import type {
+  EventType,
+  HostEvent,
+  Phase,
+  PhaseSource,
+  SandboxSpec,
+  SkipReason,
+  WindowSummary,
+} from './api.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
 import type { PhaseCounts } from './usage.js';
@@ -24,6 +32,7 @@ export class Sandbox {
   /** Everything that moves pages of the sandbox or claims them. */
   readonly work = new Serial();
   phase: Phase = 'unknown';
+  phaseSource: PhaseSource = 'none';
   window: Window | null = null;
   /** Aborts a prefetch that is going on. */
   private prefetching = new AbortController();

@@ -29,6 +29,7 @@ export function sandboxStatus(
     template: sandbox.spec.template ?? null,
     tenant: sandbox.spec.tenant ?? sandbox.id,
     phase: sandbox.phase,
+    phaseSource: sandbox.phaseSource,
     pids: [...sandbox.members.keys()],
     ownedBytes: ownedPages * PAGE,
     swappedBytes: swappedPages * PAGE,

@@ -57,6 +57,15 @@ export function resolveCgroup(name: string, mounts: readonly CgroupMount[] = cgr
   return null;
 }
 
+/** What the kernel calls a cgroup: the inode of its folder. Null when it is gone, or not one of the memory controller's. */
+export function memoryCgroupId(name: string | undefined): bigint | null {
+  const mounts = cgroupMounts();
+  const folder = name === undefined ? null : resolveCgroup(name, mounts);
+  if (folder === null || !mounts.some(({ memory, path }) => memory && folder.startsWith(`${path}/`)))
+    return null;
+  return statSync(folder, { bigint: true, throwIfNoEntry: false })?.ino ?? null;
+}
+
 /** Pids in a cgroup and in those below it, each once; empty when it is gone. */
 export function cgroupPids(folder: string): number[] {
   const pids = new Set<number>();

@@ -59,7 +59,7 @@ function checkPointer(pointer: number, call: string, target: string): number {
   return pointer;
 }
 
-/** A map whose keys are u32. Every call fails with a SystemError unless it says otherwise. */
+/** A map whose keys are u32, or bytes, and whose values are u32 or counters. Every call fails with a SystemError unless it says otherwise. */
 export class BpfMap {
   /** Number of entries; bytes for a ring buffer. */
   readonly maxEntries: number;
@@ -87,6 +87,23 @@ export class BpfMap {
       'bpf_map__update_elem',
       this.name,
     );
+  }
+
+  /** The same for a key of bytes. */
+  updateBytes(key: Uint8Array, value: number): void {
+    this.value[0] = value;
+    check(
+      this.fn.update(this.pointer, key, key.byteLength, this.value, 4, BPF_ANY),
+      'bpf_map__update_elem',
+      this.name,
+    );
+  }
+
+  /** False when there was no such key. */
+  deleteBytes(key: Uint8Array): boolean {
+    const result: number = this.fn.delete(this.pointer, key, key.byteLength, 0);
+    if (result !== -ENOENT) check(result, 'bpf_map__delete_elem', this.name);
+    return result !== -ENOENT;
   }
 
   /** False when there was no such key. */

@@ -29,6 +29,19 @@ export interface Policy {
     phases: number;
     maxMiB: number;
   };
+  detect: {
+    enabled: boolean;
+    endpoints: string[];
+    refreshMs: number;
+    requestBytes: number;
+    silenceMs: number;
+    busyPercent: number;
+    streamEndMs: number;
+    idleMs: number;
+    inbound: number[];
+    inboundExec: boolean;
+    inboundQuietMs: number;
+  };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {
     endpoint: string | null;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isIP, isIPv6 } from 'node:net';
 import { isAbsolute, normalize } from 'node:path';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { packageRoot } from '../paths.js';
@@ -13,6 +14,8 @@ export interface SchemaNode {
   maximum?: number;
   maxLength?: number;
   maxProperties?: number;
+  maxItems?: number;
+  items?: SchemaNode;
   format?: string;
   pattern?: string;
   properties?: Record<string, SchemaNode>;
@@ -26,6 +29,18 @@ const isHttpUrl = (text: string): boolean => {
   return /^https?:$/.test(protocol) && search === '' && hash === '';
 };
 
+const isHost = (host: string): boolean =>
+  isIP(host) !== 0 || (/^(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/i.test(host) && !/^[\d.]+$/.test(host));
+
+function isEndpoint(text: string): boolean {
+  if (isHost(text)) return true;
+  const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
+  if (port === undefined || Number(port) < 1 || Number(port) > 65535) return false;
+  return host.startsWith('[')
+    ? isIPv6(host.slice(1, -1)) && host.endsWith(']')
+    : isHost(host) && !isIPv6(host);
+}
+
 /** Formats of string values: what is allowed, in words, and the test. */
 const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean }> = {
   'absolute-path': {
@@ -38,6 +53,7 @@ const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean
     allowed: 'octal in quotes: "0600", or "0660" with server.group',
     test: (text) => /^0?6[06]0$/.test(text),
   },
+  endpoint: { allowed: 'host, host:port, an address, or [IPv6 address]:port', test: isEndpoint },
   'group-name': {
     allowed: 'the name of a group',
     test: (text) => /^[a-z_][a-z0-9_-]*\$?$/.test(text),
@@ -66,7 +82,7 @@ export function schemaErrors(value: unknown): ErrorObject[] {
 export function schemaAt(path: readonly string[]): SchemaNode | undefined {
   let node: SchemaNode | undefined = load().schema;
   for (const key of path) {
-    const more: boolean | SchemaNode | undefined = node?.additionalProperties;
+    const more: boolean | SchemaNode | undefined = node?.items ?? node?.additionalProperties;
     node = node?.properties?.[key] ?? (typeof more === 'object' ? more : undefined);
   }
   return node;
@@ -84,6 +100,7 @@ const TYPE_NAMES: Record<string, string> = {
 export function allowedValues(node: SchemaNode): string {
   if (node.enum) return node.enum.join(', ');
   if (node.properties) return `the keys ${Object.keys(node.properties).join(', ')}`;
+  if (node.items) return `a list of at most ${node.maxItems}, each ${allowedValues(node.items)}`;
   if (node.type === 'object') return `at most ${node.maxProperties} names, each with a text`;
   const types = [node.type ?? []].flat();
   const words = types.map((type) => {

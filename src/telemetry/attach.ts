@@ -6,12 +6,26 @@ import { SystemError } from '../native/errno.js';
 /** The pid namespace the kernel boots with has a fixed inode (PROC_PID_INIT_INO). */
 const INITIAL_PID_NAMESPACE = 'pid:[4026531836]';
 
+/** Program that stands in for one that the kernel lacks. */
+const FALLBACKS: Readonly<Record<string, string>> = {
+  socket_sent: 'socket_sent_fexit',
+  socket_arrived: 'socket_arrived_fentry',
+  socket_read: 'socket_read_fentry',
+};
+const isFallback = (program: string): boolean => Object.values(FALLBACKS).includes(program);
+
+/** Does the kernel get this program, as far as it takes it? */
+const isWanted = (program: string, { without }: AttachOptions): boolean =>
+  !isFallback(program) && !without.includes(program);
+
 export interface AttachOptions {
   objectPath: string;
   /** Where the kernel shows its BTF. */
   btfPath: string;
   /** Name or path of libbpf. */
   library: string;
+  /** Programs to leave out. */
+  without: readonly string[];
   /** Size of map `ring`; libbpf rounds it up to a power of two and at least a page. */
   ringBytes: number;
 }
@@ -29,7 +43,7 @@ function remedyOf(error: unknown): string {
     return 'run as root with CAP_BPF and CAP_PERFMON, kernel lockdown off; AgentZip goes on without this probe';
   }
   if (code === 'ESRCH' || code === 'ENOENT') {
-    return 'this kernel lacks the tracepoint (page faults: x86-64 only); AgentZip goes on without this probe';
+    return 'this kernel lacks the tracepoint (page faults: x86-64 only; sockets: from 6.3 on, before with CONFIG_FUNCTION_TRACER=y); AgentZip goes on without this probe';
   }
   return 'use a kernel from 5.15 on with CONFIG_BPF_SYSCALL=y, CONFIG_BPF_EVENTS=y, CONFIG_DEBUG_INFO_BTF=y';
 }
@@ -76,17 +90,27 @@ function programsOf(options: AttachOptions): string[] {
   }
 }
 
+/** Why the kernel does not take a program, or null. */
+function refusal(options: AttachOptions, program: string): AgentZipError | null {
+  try {
+    loadOnly(options, (name) => name === program).close();
+    return null;
+  } catch (error) {
+    return failure(program, 'loaded', error);
+  }
+}
+
 /** Finds out which programs the kernel takes by offering each alone; libbpf does not say which one failed. */
 function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
   const accepted = new Set<string>();
   const refusals: AgentZipError[] = [];
   for (const program of programsOf(options)) {
-    try {
-      loadOnly(options, (name) => name === program).close();
-      accepted.add(program);
-    } catch (error) {
-      refusals.push(failure(program, 'loaded', error));
-    }
+    if (!isWanted(program, options)) continue;
+    const refused = refusal(options, program);
+    const fallback = FALLBACKS[program];
+    if (refused === null) accepted.add(program);
+    else if (fallback !== undefined && refusal(options, fallback) === null) accepted.add(fallback);
+    else refusals.push(refused);
   }
   // All refused have one cause: the caller tells it once.
   if (accepted.size > 0) warnings.push(...refusals.map(explain));
@@ -96,8 +120,8 @@ function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
 function load(options: AttachOptions, warnings: string[]): { object: BpfObject; loaded: Iterable<string> } {
   requireHost(options);
   try {
-    const object = loadOnly(options, () => true);
-    return { object, loaded: object.programNames };
+    const object = loadOnly(options, (name) => isWanted(name, options));
+    return { object, loaded: object.programNames.filter((name) => isWanted(name, options)) };
   } catch (error) {
     const loaded = acceptable(options, warnings);
     if (loaded.size === 0) throw error;

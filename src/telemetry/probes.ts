@@ -6,11 +6,13 @@ import { packageRoot } from '../paths.js';
 import { attachAll, type Attached, type AttachOptions } from './attach.js';
 import { deliver, EVENT_KINDS, type EventKind, type TelemetrySink } from './events.js';
 import { MappedRing } from './ring.js';
+import { Wakeups } from './wakeups.js';
 
 const DEFAULTS: AttachOptions = {
   objectPath: join(packageRoot, 'bpf/sandbox.bpf.o'),
   btfPath: '/sys/kernel/btf/vmlinux',
   library: 'libbpf.so.1',
+  without: [],
   ringBytes: 4 << 20,
 };
 
@@ -33,7 +35,12 @@ interface Live extends Attached {
   tracked: BpfMap;
   seen: BpfMap;
   dropped: BpfMap;
+  armed: BpfMap;
+  endpoints: BpfMap;
+  inbound: BpfMap;
+  cgroups: BpfMap;
   ring: MappedRing;
+  ringFd: number;
 }
 
 /** Whether the process can still do anything: no zombie, and not past the point where its exit was reported. */
@@ -49,18 +56,22 @@ function isAlive(pid: number): boolean {
   }
 }
 
+const cgroupKey = (id: bigint): Uint8Array => new Uint8Array(new BigUint64Array([id]).buffer);
+
 function counts<K extends string>(names: readonly K[], map: BpfMap | undefined): Record<K, number> {
   return Object.fromEntries(names.map((name, key) => [name, map?.sum(key) ?? 0])) as Record<K, number>;
 }
 
 /**
- * The eBPF probes: page faults, forks, execs and exits of tracked processes, delivered by polling. Without BTF, libbpf or
+ * The eBPF probes: page faults, forks, execs and exits of tracked processes, and what they send to and receive from models,
+ * delivered by polling; a wake-up says that there is news that should not wait for the next poll. Without BTF, libbpf or
  * the privilege it does nothing, and `warnings` says why; a program that alone is refused is missing from `attached`.
  */
 export class Probes {
   private events = 0;
   private final: ProbeStats | null = null;
   private sink: TelemetrySink | null = null;
+  private wakeups: Wakeups | null = null;
   private readonly visit = (words: Uint32Array, at: number): void => deliver(words, at, this.sink!);
 
   private constructor(
@@ -85,7 +96,12 @@ export class Probes {
         tracked: object.map('tracked'),
         seen: object.map('seen'),
         dropped: object.map('dropped'),
+        armed: object.map('armed'),
+        endpoints: object.map('endpoints'),
+        inbound: object.map('inbound'),
+        cgroups: object.map('cgroups'),
         ring: new MappedRing(ringMap.fd, ringMap.maxEntries),
+        ringFd: ringMap.fd,
       };
       return new Probes(live, attached, warnings);
     } catch (error) {
@@ -129,6 +145,40 @@ export class Probes {
     return this.live?.tracked.keys() ?? [];
   }
 
+  /** Whether forks, execs and arrivals of a tag's sandbox are news that wakes. */
+  arm(tag: number, on: boolean): void {
+    this.live?.armed.update(tag, on ? 1 : 0);
+  }
+
+  /** Connections that tracked processes open to it, or send on, from now on make events. Keys of {@link endpointKey}. */
+  addEndpoint(key: Uint8Array): void {
+    this.live?.endpoints.updateBytes(key, 1);
+  }
+
+  /** Connections that were seen keep making events. */
+  removeEndpoint(key: Uint8Array): void {
+    this.live?.endpoints.deleteBytes(key);
+  }
+
+  /** Requests that tracked processes read at this port of theirs make events. */
+  addInbound(port: number): void {
+    this.live?.inbound.update(port, 1);
+  }
+
+  /** Processes that are brought into this cgroup from now on are tracked. `id`: inode of its folder. */
+  addCgroup(id: bigint, tag: number): void {
+    this.live?.cgroups.updateBytes(cgroupKey(id), tag);
+  }
+
+  removeCgroup(id: bigint): void {
+    this.live?.cgroups.deleteBytes(cgroupKey(id));
+  }
+
+  /** Calls back, some 0.1 ms after it, whenever there is news; one listener, until `close`. The process lives on meanwhile. */
+  onNews(listener: () => void): void {
+    if (this.live !== null) this.wakeups ??= new Wakeups(this.live.ringFd, listener);
+  }
+
   /** Whether `poll` would find something; two loads from memory. */
   get pending(): boolean {
     return this.live !== null && this.live.ring.reader.pendingBytes > 0;
@@ -159,6 +209,8 @@ export class Probes {
     const live = this.live;
     this.final = this.stats();
     this.live = null;
+    this.wakeups?.close();
+    this.wakeups = null;
     live?.ring.unmap();
     live?.object.close();
   }

@@ -11,7 +11,14 @@ import type {
 import { AgentZipError } from '../../src/errors.js';
 
 export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => ({
-  ...{ id, template: spec.template ?? null, tenant: spec.tenant ?? id, phase: 'idle', pids: spec.pids ?? [] },
+  ...{
+    id,
+    template: spec.template ?? null,
+    tenant: spec.tenant ?? id,
+    phaseSource: 'none',
+    phase: 'idle',
+    pids: spec.pids ?? [],
+  },
   ...{
     ownedBytes: 4 << 20,
     swappedBytes: 40 << 20,

@@ -26,11 +26,15 @@ const ARGUMENTS =
 
 /**
  * Folder with kernel and initramfs of the guest, made when they are missing (deploy/vm/prepare.sh). Null, with the reason
- * said, when this machine can not have them.
+ * said, when this machine can not have them. `kernelPackage`: Debian's name of another kernel than the usual one.
  */
-export function prepareGuest(): string | null {
+export function prepareGuest(kernelPackage?: string): string | null {
   if (process.arch !== 'x64') return null;
-  const made = spawnSync('sh', [`${packageRoot}/deploy/vm/prepare.sh`], { encoding: 'utf8' });
+  const made = spawnSync(
+    'sh',
+    [`${packageRoot}/deploy/vm/prepare.sh`, ...(kernelPackage === undefined ? [] : [kernelPackage])],
+    { encoding: 'utf8' },
+  );
   if (made.status === 0) return made.stdout.trim();
   process.stdout.write(`no test guest: ${made.stderr}\n`);
   return null;

@@ -42,6 +42,8 @@ export interface HostEvent {
   expectedMs?: number;
   /** W3C trace context of the host's own span. */
   traceparent?: string;
+  /** Name of the tool that runs next (llm_response_end) or now (tool_start). */
+  tool?: string;
 }
 
 /**

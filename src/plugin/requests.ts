@@ -54,6 +54,7 @@ export const SCHEMAS = {
       at: { type: 'number', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
       expectedMs: { type: 'number', minimum: 0, maximum: MAX_EXPECTED_MS },
       traceparent: { type: 'string', maxLength: 512 },
+      tool: { type: 'string', minLength: 1, maxLength: 128 },
     },
   },
   empty: { type: 'object', additionalProperties: false },

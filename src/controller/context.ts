@@ -3,6 +3,7 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
+import type { Predictor } from './predictor.js';
 import type { Sandbox } from './sandbox.js';
 import type { Registry } from './registry.js';
 import type { SlotOwners } from './slot-owners.js';
@@ -17,6 +18,7 @@ export interface Context {
   readonly info: PagerInfo;
   readonly registry: Registry;
   readonly templates: Templates;
+  readonly predictor: Predictor;
   readonly owners: SlotOwners;
   readonly turns: Turns;
   readonly streams: StreamTimes;

@@ -21,7 +21,11 @@ import {
 import type { Context } from './context.js';
 import { trustDomain } from './domain.js';
 import { Following, ProbeWatcher } from './following.js';
+import { Forerunner } from './forerunner.js';
+import { ModelFiles } from './model-file.js';
+import { Models } from './models.js';
 import { isEventType, transition } from './phases.js';
+import { Predictor } from './predictor.js';
 import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
@@ -35,6 +39,8 @@ import { WindowRunner } from './window-runner.js';
 const MIB = 1 << 20;
 /** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
 const SHOWN_MS = 1000;
+/** What was learnt since is lost when the controller dies. */
+const SAVE_MS = 5 * 60_000;
 
 export interface Controller extends ControllerApi {
   /** Settles when the pager is gone, whether drained or lost. */
@@ -70,6 +76,7 @@ export class AgentController implements Controller {
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
   private readonly following: Following;
+  private readonly saving: NodeJS.Timeout;
   private enabled: boolean;
 
   private constructor(
@@ -81,7 +88,9 @@ export class AgentController implements Controller {
     this.enabled = context.policy.mode === 'proactive';
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
-    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
+    const forerunner = new Forerunner(context, context.predictor);
+    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox), forerunner);
+    this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
   }
@@ -97,16 +106,18 @@ export class AgentController implements Controller {
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(probes);
-    const registry = new Registry(own, watcher, policy.prefetch.phases);
+    const registry = new Registry(own, watcher);
     const templates = new Templates(pager, `${policy.paths.stateDir}/templates`, (pid) =>
       registry.checkProcess(pid),
     );
+    const models = new Models(new ModelFiles(`${policy.paths.stateDir}/prefetch`));
     const metrics = createMetrics(telemetry.meter, async () =>
       readingOf(await controller.status(), telemetry.droppedSpans()),
     );
     const controller: AgentController = new AgentController(
       {
         ...{ policy, pager, info, registry, templates, telemetry, metrics },
+        predictor: new Predictor(models, templates, policy.prefetch, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
         streams: new StreamTimes(),
@@ -124,7 +135,8 @@ export class AgentController implements Controller {
     const { registry, templates } = this.context;
     const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
     const template = await templates.put(id, spec, inUse);
-    return describe(template, (await this.pagerStatus()).packs);
+    const { packs } = await this.pagerStatus();
+    return describe(template, packs, this.context.predictor.models);
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
@@ -179,6 +191,8 @@ export class AgentController implements Controller {
     }
     const { phase, opens, ends } = transition(event.type);
     sandbox.phase = phase;
+    if (event.tool !== undefined) sandbox.tools.name(event.tool);
+    if (event.type === 'tool_start') this.following.hurry();
     const streamMs = sandbox.streamed(event.type);
     if (streamMs !== null) this.context.streams.note(sandbox.domain, streamMs);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
@@ -202,10 +216,10 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, info } = this.context;
+    const { registry, templates, predictor, info } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
-    const templateStatuses = templates.statuses(pager.packs);
+    const templateStatuses = templates.statuses(pager.packs, predictor.models);
     return {
       version,
       uptimeMs: Date.now() - this.startedAt,
@@ -229,7 +243,7 @@ export class AgentController implements Controller {
         takeovers: pager.takeovers,
         standbyPid: pager.standbyPid,
       },
-      alerts: alertsOf(pager, templateStatuses),
+      alerts: [...alertsOf(pager, templateStatuses), ...predictor.models.alerts],
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings],
@@ -262,6 +276,8 @@ export class AgentController implements Controller {
     this.disable();
     await this.idle();
     this.following.close();
+    clearInterval(this.saving);
+    this.context.predictor.models.saveAll();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
     this.context.pager.close();

@@ -4,7 +4,8 @@ import { isAlive } from '../memory/process.js';
 import type { EventType, HostEvent, Phase, SandboxSpec, WindowSummary } from './api.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
-import type { PhaseCounts } from './usage.js';
+import type { PhaseCounts } from './prefetch-score.js';
+import { RecentTools } from './recent-tools.js';
 import { Window } from './window.js';
 
 /** One job after the other, in the order they were asked for; a job that fails does not stop the next. */
@@ -47,6 +48,9 @@ export class Sandbox {
   escaped = false;
   windows = 0;
   lastWindow: WindowSummary | null = null;
+  readonly tools = new RecentTools();
+  /** Pages that may still be put back before the next wait. */
+  prefetchRoom = 0;
   demandFaults = 0;
   prefetchedPages = 0;
   wastedPages = 0;
@@ -110,8 +114,8 @@ export class Sandbox {
     return this.prefetching.signal;
   }
 
-  count({ demand, wasted }: PhaseCounts): void {
-    this.demandFaults += demand;
-    this.wastedPages += wasted;
+  count({ news, wasted }: PhaseCounts): void {
+    this.demandFaults += news;
+    this.wastedPages += Math.round(wasted);
   }
 }

@@ -90,14 +90,14 @@ export class WindowRunner {
 
   /** What the last tool phase used is learnt from how the page tables have changed since the last window. */
   private endToolPhase(sandbox: Sandbox): void {
-    const { registry, info, pollProbes } = this.context;
+    const { registry, predictor, pollProbes } = this.context;
     pollProbes();
     registry.refresh(sandbox);
     for (const member of sandbox.members.values()) {
       // Claims are renewed in every window: a page may have been written again to the very slot it had.
       member.claimed.clear();
-      sandbox.count(member.endPhase(info.swapType));
     }
+    predictor.conclude(sandbox);
   }
 
   /** Returns how many pages went out. */

@@ -24,7 +24,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     candidates: 3,
   },
   pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },
-  prefetch: { enabled: true, start: 'response_end', phases: 2, maxMiB: 128 },
+  prefetch: { enabled: true, start: 'response_end', minUse: 0.2, maxWaste: 0.2, maxMiB: 128 },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },

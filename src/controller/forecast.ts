@@ -11,6 +11,8 @@ import { isDemand, Mark, type Outcome, type Usage } from './usage.js';
 /** Which process it is, and what runs in it: see {@link Scene}. */
 export type Situation = Pick<Scene, 'role' | 'tool' | 'previous' | 'toolPhases'>;
 
+const NO_SITUATION: Situation = { role: 0, tool: 0, previous: 0, toolPhases: 0 };
+
 /** Pages so near count as being around a page. */
 const AROUND = 4;
 /** One in so many pages that are sure enough to be mapped is left unmapped, and tells how they fare. */
@@ -24,17 +26,11 @@ export class Forecast {
   private constructor(
     readonly pages: readonly number[],
     private readonly scene: Scene,
-    private readonly chances: Float32Array,
+    private chances: Float32Array,
   ) {}
 
-  /** `map` finds pages in the template; null without one. */
-  static of(
-    look: Look,
-    map: AddressMapper | null,
-    usage: Usage,
-    situation: Situation,
-    model: PrefetchModel,
-  ): Forecast {
+  /** Nothing is expected yet. `map` finds pages in the template; null without one. */
+  static of(look: Look, map: AddressMapper | null, usage: Usage): Forecast {
     const pages: number[] = [];
     look.slots.forEach((page) => pages.push(page));
     const count = pages.length;
@@ -44,9 +40,15 @@ export class Forecast {
       ...placed(look, pages, map),
       histories,
       neighbours: neighboursUsed(pages, histories),
-      ...situation,
+      ...NO_SITUATION,
     };
-    return new Forecast(pages, scene, model.predict(scene));
+    return new Forecast(pages, scene, new Float32Array(count));
+  }
+
+  /** Says what is expected now that the situation is known. */
+  settle(situation: Situation, model: PrefetchModel): void {
+    Object.assign(this.scene, situation);
+    this.chances = model.predict(this.scene);
   }
 
   candidates(): Candidate[] {

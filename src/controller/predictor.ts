@@ -1,7 +1,7 @@
 import { commandName } from '../memory/process.js';
 import { PAGE } from '../native/libc.js';
 import type { Policy } from '../policy/policy.js';
-import { Forecast, type Situation } from './forecast.js';
+import { Forecast } from './forecast.js';
 import type { Member } from './member.js';
 import type { Learnt, Models } from './models.js';
 import { placeBets, type Bet } from './prefetch.js';
@@ -23,14 +23,28 @@ export class Predictor {
     private readonly swapType: () => number,
   ) {}
 
-  /** Looks at the processes of a sandbox whose tool phase begins, and chooses what to put back. */
+  /** Looks at the processes of a sandbox whose tool phase is near: what takes time and depends on no tool. */
+  prepare(sandbox: Sandbox): void {
+    const map = this.templates.baseFor(sandbox)?.addresses;
+    for (const member of sandbox.members.values()) {
+      const look = member.lookAgain(this.swapType());
+      const out = look !== null && look.swappedPages > 0;
+      member.forecast = out ? Forecast.of(look, map?.mapper(look.vmas) ?? null, member.usage) : null;
+    }
+  }
+
+  /** Chooses what to put back in a sandbox that is prepared. */
   foresee(sandbox: Sandbox): Bet<Member>[] {
     const learnt = this.models.of(sandbox);
     const { minUse, maxWaste, maxMiB } = this.policy;
     sandbox.prefetchRoom = (maxMiB * MIB) / PAGE;
+    const { tools } = sandbox;
+    const tool = hashOf(tools.next);
+    const previous = hashOf(tools.previous);
+    const toolPhases = tools.phasesOf(tools.next);
     const roles = rolesOf(sandbox);
     const processes = [...sandbox.members.values()].map((member) => {
-      member.forecast = this.expect(sandbox, member, roles.get(member) ?? 0, learnt);
+      member.forecast?.settle({ role: roles.get(member) ?? 0, tool, previous, toolPhases }, learnt.model);
       const step = (page: number): number => member.usage.step(page);
       return { process: member, candidates: member.forecast?.candidates() ?? [], step };
     });
@@ -58,20 +72,6 @@ export class Predictor {
     if (learnt === null) return;
     learnt.score.note(total);
     learnt.unsaved++;
-  }
-
-  private expect(sandbox: Sandbox, member: Member, role: number, { model }: Learnt): Forecast | null {
-    const look = member.lookAgain(this.swapType());
-    if (look === null || look.swappedPages === 0) return null;
-    const { tools } = sandbox;
-    const situation: Situation = {
-      role,
-      tool: hashOf(tools.next),
-      previous: hashOf(tools.previous),
-      toolPhases: tools.phasesOf(tools.next),
-    };
-    const map = this.templates.baseFor(sandbox)?.addresses.mapper(look.vmas) ?? null;
-    return Forecast.of(look, map, member.usage, situation, model);
   }
 
   private concludeOne(member: Member, learnt: Learnt | null): PhaseCounts {

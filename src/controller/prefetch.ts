@@ -4,7 +4,7 @@ export interface Candidate {
   chance: number;
 }
 
-/** Pages to put back in one process, those first that are used first. */
+/** Pages to put back in one process at one time, in address order. */
 export interface Bet<P> {
   process: P;
   pages: Candidate[];
@@ -21,31 +21,36 @@ export interface Stakes {
 }
 
 /**
- * Chooses what to put back: the most certain pages of all processes of a sandbox, as many as the stakes allow. Pure.
+ * Chooses what to put back: the most certain pages of all processes of a sandbox, as many as the stakes allow. `step`
+ * says when in a phase a page is used: bets come in that order, and by address within a step, for pages that lie together
+ * are read together at a fraction of the cost. Pure.
  */
 export function placeBets<P>(
   processes: readonly { process: P; candidates: readonly Candidate[]; step: (page: number) => number }[],
   { minUse, maxWaste, maxPages, optimism }: Stakes,
 ): Bet<P>[] {
-  const all: { owner: number; page: number; chance: number }[] = [];
-  processes.forEach(({ candidates }, owner) => {
+  const all: (Candidate & { owner: number; step: number })[] = [];
+  processes.forEach(({ candidates, step }, owner) => {
     for (const { page, chance } of candidates) {
       const honest = 1 - Math.min(1, (1 - chance) * optimism);
-      if (honest >= minUse) all.push({ owner, page, chance: honest });
+      if (honest >= minUse) all.push({ owner, page, chance: honest, step: step(page) });
     }
   });
   // The sort is stable and candidates come in address order, so ties stay together.
   all.sort((a, b) => b.chance - a.chance);
-  const bets = processes.map(({ process }) => ({ process, pages: [] as Candidate[] }));
   let wasted = 0;
-  for (const [i, { owner, page, chance }] of all.entries()) {
+  const reach = all.findIndex(({ chance }, i) => {
     wasted += 1 - chance;
-    if (i >= maxPages || wasted > maxWaste * (i + 1)) break;
-    bets[owner].pages.push({ page, chance });
-  }
-  bets.forEach(({ pages }, i) => {
-    const { step } = processes[i];
-    pages.sort((a, b) => step(a.page) - step(b.page) || a.page - b.page);
+    return i >= maxPages || wasted > maxWaste * (i + 1);
   });
-  return bets.filter(({ pages }) => pages.length > 0);
+  const chosen = reach < 0 ? all : all.slice(0, reach);
+  chosen.sort((a, b) => a.step - b.step || a.owner - b.owner || a.page - b.page);
+  const bets: Bet<P>[] = [];
+  chosen.forEach(({ owner, page, chance, step }, i) => {
+    if (i === 0 || chosen[i - 1].step !== step || chosen[i - 1].owner !== owner) {
+      bets.push({ process: processes[owner].process, pages: [] });
+    }
+    bets[bets.length - 1].pages.push({ page, chance });
+  });
+  return bets;
 }

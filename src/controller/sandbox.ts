@@ -30,6 +30,8 @@ export class Sandbox {
   private prefetching = new AbortController();
   /** The wait that is over has had its prefetch. */
   prefetched = true;
+  /** Its pages have been looked at for the prefetch. */
+  prepared = false;
   /** Time from the first token until the prefetch must begin; aborts when it begins early. */
   private lull = new AbortController();
   /** When the model began to stream, Unix ms; null when it does not. */
@@ -77,6 +79,7 @@ export class Sandbox {
     this.lull = new AbortController();
     this.streamingSince = null;
     this.prefetched = false;
+    this.prepared = false;
     this.windows++;
     this.window = new Window(event);
     return this.window;

@@ -16,9 +16,13 @@ export const isDemand = (mark: number): boolean => (mark & PUT_BACK) === 0;
 /** What the page table says of a page after the phase. */
 export type Outcome = 'out' | 'present' | 'unmapped';
 
-/** Faults that count as one step in the order of use; a page keeps the step of its last fault. */
-const STEP_FAULTS = 32;
-const LAST_STEP = 255;
+/**
+ * Faults of the first step in the order of use; every further one has four times as many. Finer steps would tear pages
+ * apart that are read together at a fraction of the cost. A page keeps the step of its last fault.
+ */
+const STEP_FAULTS = 64;
+const STEP_FACTOR = 4;
+const STEPS = 4;
 
 /** Which pages of one process recent tool phases used. Histories are those of {@link nextHistory}. */
 export class Usage {
@@ -51,7 +55,8 @@ export class Usage {
     const mark = this.marks.get(page);
     if ((mark & Mark.USED) !== 0) return false;
     this.marks.set(page, mark | Mark.USED);
-    this.steps.set(page, Math.min(LAST_STEP, 1 + Math.floor(this.faults++ / STEP_FAULTS)));
+    const step = Math.ceil(Math.log(++this.faults / STEP_FAULTS) / Math.log(STEP_FACTOR));
+    this.steps.set(page, Math.min(STEPS, 1 + Math.max(0, step)));
     return true;
   }
 
@@ -70,7 +75,7 @@ export class Usage {
 
   /** How early the page was used when that was last seen; what was never seen comes last. */
   step(page: number): number {
-    return this.steps.get(page) || LAST_STEP + 1;
+    return this.steps.get(page) || STEPS;
   }
 
   /**

@@ -29,6 +29,9 @@ export class Forecast {
     private chances: Float32Array,
   ) {}
 
+  /** Something is expected: there is something to learn from. */
+  settled = false;
+
   /** Nothing is expected yet. `map` finds pages in the template; null without one. */
   static of(look: Look, map: AddressMapper | null, usage: Usage): Forecast {
     const pages: number[] = [];
@@ -49,6 +52,7 @@ export class Forecast {
   settle(situation: Situation, model: PrefetchModel): void {
     Object.assign(this.scene, situation);
     this.chances = model.predict(this.scene);
+    this.settled = true;
   }
 
   candidates(): Candidate[] {

@@ -1,5 +1,14 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { AgentZipError } from '../errors.js';
 import { PrefetchModel } from './prefetch-model.js';
@@ -70,7 +79,7 @@ export class ModelFiles {
       renameSync(temporary, path);
       this.dropOldest();
     } catch (error) {
-      rmSync(temporary, { force: true });
+      if (existsSync(temporary)) rmSync(temporary);
       throw new AgentZipError('AZ_MODEL_WRITE', { path, reason: (error as Error).message }, { cause: error });
     }
   }

@@ -11,8 +11,11 @@ import type { Sandbox } from './sandbox.js';
 import type { Templates } from './templates.js';
 
 const MIB = 1 << 20;
-/** A fault shows that what lies so many pages around it is wanted too, where the model does not think it unlikely. */
+/** A fault shows that what lies so many pages around it is wanted too, where the chance was at least so high before. */
 const AHEAD_PAGES = 32;
+const AHEAD_CHANCE = 0.25;
+/** Where less than this part of what was made ready ahead is used, it is given up for a while. */
+const AHEAD_ACCURACY = 0.4;
 
 /** Expects, bets and learns: what the pages of sandboxes are wanted for in their tool phases. */
 export class Predictor {
@@ -54,10 +57,9 @@ export class Predictor {
 
   /** What to make ready now that the tool has waited for a page. */
   follow(sandbox: Sandbox, member: Member, page: number): number[] {
-    const { minUse } = this.policy;
-    if (member.forecast === null || this.models.of(sandbox).score.aheadAccuracy < minUse) return [];
+    if (!member.forecast?.settled || this.models.of(sandbox).score.aheadAccuracy < AHEAD_ACCURACY) return [];
     return member.forecast
-      .near(page, AHEAD_PAGES, minUse)
+      .near(page, AHEAD_PAGES, AHEAD_CHANCE)
       .filter((near) => member.isOut(near) && member.usage.mark(near) === 0);
   }
 
@@ -65,7 +67,7 @@ export class Predictor {
   conclude(sandbox: Sandbox): void {
     const total = noCounts();
     const members = [...sandbox.members.values()];
-    const learnt = members.some(({ forecast }) => forecast !== null) ? this.models.of(sandbox) : null;
+    const learnt = members.some(({ forecast }) => forecast?.settled) ? this.models.of(sandbox) : null;
     for (const member of members) add(total, this.concludeOne(member, learnt));
     sandbox.count(total);
     sandbox.tools.endPhase();
@@ -80,7 +82,7 @@ export class Predictor {
     const after = member.lookAfter(this.swapType());
     if (after === null) return noCounts();
     const { out, outcome } = after;
-    if (forecast !== null && learnt !== null) {
+    if (forecast?.settled && learnt !== null) {
       for (const page of forecast.pages)
         if (usage.isReady(page) && outcome(page) === 'out') member.isCached(page);
       return forecast.learn(learnt.model, usage, outcome);

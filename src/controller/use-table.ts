@@ -4,7 +4,7 @@ const WAYS = 4;
 /** With 12 bytes each a table takes 1.5 MiB. */
 const ENTRIES = WAYS << BUCKET_BITS;
 /** Weight of what an entry knew, each time a phase adds to it. */
-const DECAY = 0.95;
+const DECAY = 0.9;
 /** Whatever is not known yet is used now and then. */
 const PRIOR_USED = 0.2;
 const PRIOR_ALL = 0.5;

@@ -5,6 +5,16 @@ type Named<K extends MetricName['kind']> = {
   [N in keyof typeof METRICS]: (typeof METRICS)[N]['kind'] extends K ? N : never;
 }[keyof typeof METRICS];
 
+export interface TemplateReading {
+  id: string;
+  /** Uncompressed over stored bytes. */
+  ratio: number | null;
+  /** Used pages over pages put back, and over all that were out and used. */
+  accuracy: number | null;
+  coverage: number | null;
+  pages: Readonly<Record<string, number>>;
+}
+
 /** Values read at each export: gauges, and totals that somebody else counts. Bytes, pages, events. */
 export interface Reading {
   sandboxes: number;
@@ -16,8 +26,8 @@ export interface Reading {
   foreign: number;
   /** Pages by encoding. */
   pages: Readonly<Record<string, number>>;
-  /** Of each template: uncompressed over stored bytes of late (null: not known), and pages refined by encoding. */
-  templates: readonly { id: string; ratio: number | null; pages: Readonly<Record<string, number>> }[];
+  /** Of each template: figures of late (null: not known), and pages refined by encoding. */
+  templates: readonly TemplateReading[];
   demandFaults: number;
   prefetched: number;
   wasted: number;
@@ -72,12 +82,19 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     observed.set(key, total(key));
   }
   const pages = gauge('pages');
-  const ratio = gauge('templateRatio');
+  const rates = {
+    ratio: gauge('templateRatio'),
+    accuracy: gauge('prefetchAccuracy'),
+    coverage: gauge('prefetchCoverage'),
+  };
   const refined = total('templatePages');
 
-  const observeTemplate = (result: BatchObservableResult, template: Reading['templates'][number]): void => {
+  const observeTemplate = (result: BatchObservableResult, template: TemplateReading): void => {
     const of = { [ATTRIBUTES.template]: template.id };
-    if (template.ratio !== null) result.observe(ratio, template.ratio, of);
+    for (const key of ['ratio', 'accuracy', 'coverage'] as const) {
+      const value = template[key];
+      if (value !== null) result.observe(rates[key], value, of);
+    }
     for (const [encoding, count] of Object.entries(template.pages)) {
       result.observe(refined, count, { ...of, [ATTRIBUTES.encoding]: encoding });
     }
@@ -91,7 +108,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
       }
       for (const template of reading.templates) observeTemplate(result, template);
     },
-    [...observed.values(), pages, ratio, refined],
+    [...observed.values(), ...Object.values(rates), pages, refined],
   );
   return {
     windowEnded: (reason, durationMs) => {

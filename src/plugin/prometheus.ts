@@ -37,6 +37,11 @@ export function prometheusText(status: Status): string {
       { sandbox: sandbox.id, template: sandbox.template ?? '', tenant: sandbox.tenant },
       value(sandbox),
     ]);
+  const known = (value: (template: Status['templates'][number]) => number | null): [Labels, number][] =>
+    templates.flatMap((template): [Labels, number][] => {
+      const found = value(template);
+      return found === null ? [] : [[{ template: template.id }, found]];
+    });
   const encodings = Object.entries(pager.encodings).map(([encoding, pages]): [Labels, number] => [
     { encoding },
     pages,
@@ -79,9 +84,15 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.pages, encodings),
     ...family(
       METRICS.templateRatio,
-      templates.flatMap(({ id, compression }): [Labels, number][] =>
-        compression.recentRatio === null ? [] : [[{ template: id }, compression.recentRatio]],
-      ),
+      known(({ compression }) => compression.recentRatio),
+    ),
+    ...family(
+      METRICS.prefetchAccuracy,
+      known(({ prefetch }) => prefetch.accuracy),
+    ),
+    ...family(
+      METRICS.prefetchCoverage,
+      known(({ prefetch }) => prefetch.coverage),
     ),
     ...family(
       METRICS.templatePages,

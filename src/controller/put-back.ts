@@ -20,6 +20,7 @@ export async function putBackBets(
   bets: readonly Bet<Member>[],
   signal: AbortSignal,
 ): Promise<number> {
+  if (bets.length === 0) return 0;
   const slots: number[] = [];
   for (const { process: member, pages } of bets) {
     for (const { page } of pages) {

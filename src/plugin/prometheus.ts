@@ -1,4 +1,4 @@
-import type { Status } from '../controller/api.js';
+import type { Status, TemplateStatus } from '../controller/api.js';
 import { METRICS, type MetricName } from '../otel/names.js';
 
 /** Text format 0.0.4, which every Prometheus reads. */
@@ -29,6 +29,17 @@ function family(metric: MetricName, samples: [labels: Labels, value: number][]):
   ];
 }
 
+/** What is known of each template; the others are left out. */
+function known(
+  templates: readonly TemplateStatus[],
+  value: (template: TemplateStatus) => number | null,
+): [Labels, number][] {
+  return templates.flatMap((template): [Labels, number][] => {
+    const found = value(template);
+    return found === null ? [] : [[{ template: template.id }, found]];
+  });
+}
+
 /** A status as a scrape. Sandboxes are labelled; what a sandbox can not know is a plain number. */
 export function prometheusText(status: Status): string {
   const { pager, probes, sandboxes, templates } = status;
@@ -37,11 +48,6 @@ export function prometheusText(status: Status): string {
       { sandbox: sandbox.id, template: sandbox.template ?? '', tenant: sandbox.tenant },
       value(sandbox),
     ]);
-  const known = (value: (template: Status['templates'][number]) => number | null): [Labels, number][] =>
-    templates.flatMap((template): [Labels, number][] => {
-      const found = value(template);
-      return found === null ? [] : [[{ template: template.id }, found]];
-    });
   const encodings = Object.entries(pager.encodings).map(([encoding, pages]): [Labels, number] => [
     { encoding },
     pages,
@@ -84,15 +90,15 @@ export function prometheusText(status: Status): string {
     ...family(METRICS.pages, encodings),
     ...family(
       METRICS.templateRatio,
-      known(({ compression }) => compression.recentRatio),
+      known(templates, ({ compression }) => compression.recentRatio),
     ),
     ...family(
       METRICS.prefetchAccuracy,
-      known(({ prefetch }) => prefetch.accuracy),
+      known(templates, ({ prefetch }) => prefetch.accuracy),
     ),
     ...family(
       METRICS.prefetchCoverage,
-      known(({ prefetch }) => prefetch.coverage),
+      known(templates, ({ prefetch }) => prefetch.coverage),
     ),
     ...family(
       METRICS.templatePages,

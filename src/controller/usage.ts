@@ -4,7 +4,7 @@ import { nextHistory, usesOf } from './prefetch-model.js';
 /**
  * How a page fared in the tool phase that is going on. A page that was put back and MAPPED shows its first write (its
  * entry is read-only until then), but not that it was only read. One that is READY is in memory and not mapped: it costs
- * its first user a microsecond, and shows every use by a fault. A SAMPLE is ready and stands for pages that were mapped;
+ * its first user two microseconds, and shows every use by a fault. A SAMPLE is ready and stands for pages that were mapped;
  * AHEAD was made ready while the tool ran. What is only ASKED for is not there yet: a tool that wants it waits.
  */
 export const Mark = { NONE: 0, MAPPED: 1, READY: 2, USED: 4, AHEAD: 8, SAMPLE: 16, ASKED: 32 } as const;

@@ -48,6 +48,7 @@ async function phase(name: string): Promise<{ demand: number; prefetched: number
   await client.event(name, { type: 'tool_start', tool: 'read' });
   expect(await family.ask(name, `read 512 ${READ_PAGES}`)).toBe('ok');
   await client.event(name, { type: 'tool_end' });
+  await sleep(QUIET_MS); // until the probes have been asked
   const after = await client.getSandbox(name);
   return {
     demand: after.demandFaults - before.demandFaults,
@@ -59,16 +60,17 @@ test('a tool that reads the same pages each time soon has hardly anything to wai
   await service.client.putTemplate('base', { tenant: 'acme', pid: family.pid });
   await sandbox('one');
   const first = await phase('one');
-  expect(first.demand).toBeGreaterThan(READ_PAGES * 0.7);
+  // Running ahead helps even when nothing is known yet.
+  expect(first.demand).toBeGreaterThan(0.2 * READ_PAGES);
   let last = first;
   for (let i = 1; i < PHASES; i++) last = await phase('one');
-  expect(last.demand).toBeLessThan(0.1 * first.demand);
+  expect(last.demand).toBeLessThan(0.1 * READ_PAGES);
   // What the tool does not touch stays out.
-  expect(last.prefetched).toBeLessThan(1.3 * first.demand);
+  expect(last.prefetched).toBeLessThan(1.5 * READ_PAGES);
 
   // A sibling has the use of it from the start.
   await sandbox('two');
-  expect((await phase('two')).demand).toBeLessThan(0.3 * first.demand);
+  expect((await phase('two')).demand).toBeLessThan(0.2 * READ_PAGES);
   const [{ prefetch }] = (await service.client.status()).templates;
   expect(prefetch.accuracy).toBeGreaterThan(0.8);
   expect(prefetch.coverage).toBeGreaterThan(0.5);
@@ -78,8 +80,7 @@ test('a tool that reads the same pages each time soon has hardly anything to wai
 test('what was learnt survives a restart', LIMIT, async () => {
   await service.client.putTemplate('base', { tenant: 'acme', pid: family.pid });
   await sandbox('one');
-  const first = await phase('one');
-  for (let i = 1; i < 3; i++) await phase('one');
+  for (let i = 0; i < 3; i++) await phase('one');
   expect(await service.drain()).toMatchObject({ code: 0 });
   await service.ended();
   expect(readdirSync(`${service.folder}/state/prefetch`)).toHaveLength(1);
@@ -87,6 +88,6 @@ test('what was learnt survives a restart', LIMIT, async () => {
   await service.start();
   await service.client.putTemplate('base', { tenant: 'acme', pid: family.pid });
   await sandbox('two');
-  expect((await phase('two')).demand).toBeLessThan(0.4 * first.demand);
+  expect((await phase('two')).demand).toBeLessThan(0.2 * READ_PAGES);
   expect(await family.ask('two', 'verify')).toBe('ok');
 });

@@ -102,8 +102,8 @@ export class Member {
     return { out, outcome };
   }
 
-  /** A page that is out is in the swap cache too. */
-  isCached(page: number): void {
+  /** A page that is out was read into the swap cache. */
+  noteCached(page: number): void {
     this.cached.set(page, CACHED);
   }
 

@@ -84,7 +84,7 @@ export class Predictor {
     const { out, outcome } = after;
     if (forecast?.settled && learnt !== null) {
       for (const page of forecast.pages)
-        if (usage.isReady(page) && outcome(page) === 'out') member.isCached(page);
+        if (usage.isReady(page) && outcome(page) === 'out') member.noteCached(page);
       return forecast.learn(learnt.model, usage, outcome);
     }
     const counts = noCounts();

@@ -91,6 +91,14 @@ export const ERRORS = {
     'template pack {path} can not be written: {reason}',
     'make room there, or give paths.stateDir another place in the policy',
   ],
+  AZ_MODEL_WRITE: [
+    'prefetch model {path} can not be written: {reason}',
+    'make room there, or give paths.stateDir another place in the policy; until then it is learnt anew at each start',
+  ],
+  AZ_MODEL_INVALID: [
+    'prefetch model {path} can not be used: {reason}',
+    'nothing: it is learnt anew and replaced',
+  ],
   AZ_PACK_INVALID: ['template pack {path} can not be used: {reason}', 'capture the template again'],
 
   // Requests of a host

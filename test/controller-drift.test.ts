@@ -45,7 +45,13 @@ test('pages that no longer match their template are told of: alert, span event, 
   expect(status.alerts[0].message).toContain('template mismatch');
   const { recentRatio } = status.templates[0].compression;
   expect(readingOf(status, 0).templates).toEqual([
-    { id: 'python', ratio: recentRatio, pages: expect.objectContaining({ delta: 51_600, zstd: 20_400 }) },
+    {
+      id: 'python',
+      accuracy: null,
+      coverage: null,
+      ratio: recentRatio,
+      pages: expect.objectContaining({ delta: 51_600, zstd: 20_400 }),
+    },
   ]);
   expect(prometheusText(status)).toContain(`agentzip_template_ratio{template="python"} ${recentRatio}`);
   expect(prometheusText(status)).toContain(

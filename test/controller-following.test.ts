@@ -15,14 +15,18 @@ let following: Following;
 let sandbox: Sandbox;
 let member: Member;
 const vacant: string[] = [];
+const demanded: number[] = [];
 
 beforeEach(async () => {
   python = await Python.start();
   await python.area(4);
   const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
-  registry = new Registry(own, { track: () => {}, untrack: () => {} }, 2);
+  registry = new Registry(own, { track: () => {}, untrack: () => {} });
   const probes = Probes.load({ objectPath: '/absent.o' });
-  following = new Following(probes, registry, ({ id }) => vacant.push(id));
+  following = new Following(probes, registry, ({ id }) => vacant.push(id), {
+    demanded: (_sandbox, _member, page) => demanded.push(page),
+    go: () => {},
+  });
   sandbox = registry.add('one', { pids: [python.pid] }, 'domain');
   member = sandbox.members.get(python.pid) as Member;
   // Pages 1 to 3 are out.
@@ -34,6 +38,7 @@ afterEach(async () => {
   registry.remove(sandbox);
   await python.stop();
   vacant.length = 0;
+  demanded.length = 0;
 });
 
 const fault = (page: number, pid = python.pid): void => following.fault(sandbox.tag, pid, page * PAGE + 123);
@@ -43,12 +48,14 @@ test('the first fault on a page that was out is a demand fault', () => {
   fault(1);
   fault(9);
   expect(sandbox.demandFaults).toBe(1);
+  expect(demanded).toEqual([1]);
 });
 
 test('the first write to a page that was put back shows its use, and is no demand fault', () => {
-  member.usage.putBack(1);
+  member.usage.putBack(1, Mark.MAPPED);
   fault(1);
   expect(sandbox.demandFaults).toBe(0);
+  expect(demanded).toEqual([]);
   expect(member.usage.mark(1) & Mark.USED).toBe(Mark.USED);
 });
 
@@ -66,9 +73,11 @@ test('children join at fork', async () => {
 
 test('an exec leaves nothing of what was known of the pages', () => {
   fault(1);
-  following.exec(sandbox.tag, python.pid, 'true', 1);
+  following.exec(sandbox.tag, python.pid, 'git', 1);
   fault(2);
   expect(member.look).toBeNull();
+  sandbox.tools.endPhase();
+  expect(sandbox.tools.previous).toBe('git');
   expect(sandbox.demandFaults).toBe(1);
 });
 

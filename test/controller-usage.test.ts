@@ -1,88 +1,83 @@
 import { expect, test } from 'vitest';
-import { Usage, type Outcome } from '../src/controller/usage.js';
+import { isDemand, Mark, Usage } from '../src/controller/usage.js';
+import { usesOf } from '../src/controller/prefetch-model.js';
 
-const present = (): Outcome => 'present';
-const out = (): Outcome => 'out';
-const scores = (usage: Usage): Record<number, number> =>
-  Object.fromEntries(usage.candidates().map(({ page, score }) => [page, score]));
-
-test('a page that was out and came back by itself was asked for', () => {
-  const usage = new Usage(3);
-  const counts = usage.endPhase([1, 2, 3], (page) => (page === 3 ? 'out' : 'present'));
-  expect(counts).toEqual({ demand: 2, used: 0, wasted: 0 });
-  expect(scores(usage)).toEqual({ 1: 1, 2: 1 });
+test('a page that was left out was used when it came back', () => {
+  const usage = new Usage();
+  expect(usage.verdict(1, 'present')).toBe(true);
+  expect(usage.verdict(1, 'out')).toBe(false);
+  expect(usage.verdict(1, 'unmapped')).toBe(false);
 });
 
-test('a page that was unmapped was not used', () => {
-  const usage = new Usage(3);
-  expect(usage.endPhase([1], () => 'unmapped').demand).toBe(0);
-  expect(scores(usage)).toEqual({});
+test('a page that was made ready shows every use; one that was mapped only its first write', () => {
+  const usage = new Usage();
+  usage.putBack(1, Mark.READY);
+  usage.putBack(2, Mark.MAPPED);
+  expect([usage.verdict(1, 'out'), usage.verdict(1, 'present')]).toEqual([false, true]);
+  expect(usage.verdict(2, 'present')).toBeNull();
+  usage.used(2);
+  expect(usage.verdict(2, 'present')).toBe(true);
 });
 
-test('evidence decays, and is forgotten after the phases of the policy', () => {
-  const usage = new Usage(3);
-  usage.endPhase([1], present);
-  const seen = [0, 1, 2, 3].map(() => {
-    const score = scores(usage)[1] ?? 0;
-    usage.endPhase([1], out);
-    return score;
-  });
-  expect(seen).toEqual([1, 0.5, 0.25, 0]);
-});
-
-test('a page used in several phases is more certain than one used in one', () => {
-  const usage = new Usage(4);
-  usage.endPhase([1, 2], (page) => (page === 1 ? 'present' : 'out'));
-  usage.endPhase([1, 2], present);
-  expect(scores(usage)).toEqual({ 1: 1.5, 2: 1 });
-});
-
-test('a fault is counted once, by the probe or by the look', () => {
-  const usage = new Usage(3);
+test('a fault is told once', () => {
+  const usage = new Usage();
   expect(usage.used(1)).toBe(true);
   expect(usage.used(1)).toBe(false);
-  expect(usage.endPhase([1], present).demand).toBe(0);
-  expect(scores(usage)).toEqual({ 1: 1 });
 });
 
-test('a page put back counts as used when it is seen used, else as wasted', () => {
-  const usage = new Usage(3);
-  usage.putBack(1);
-  usage.putBack(2);
+test('a tool waits for what was not put back, and for what is only asked for', () => {
+  const usage = new Usage();
+  usage.ask(2);
+  usage.putBack(3, Mark.READY);
+  usage.putBack(4, Mark.MAPPED);
+  expect([1, 2, 3, 4].map((page) => isDemand(usage.mark(page)))).toEqual([true, true, false, false]);
+});
+
+test('a page that was used before it came back had to be waited for', () => {
+  const usage = new Usage();
+  usage.ask(1);
   usage.used(1);
-  expect(usage.endPhase([1, 2], present)).toEqual({ demand: 0, used: 1, wasted: 1 });
-  expect(scores(usage)).toEqual({ 1: 1 });
+  usage.putBack(1, Mark.MAPPED);
+  expect(isDemand(usage.mark(1))).toBe(true);
 });
 
-/** Puts page 1 back in every phase in which it is a candidate, and never sees it used. */
-function phasesPutBack(usage: Usage): number {
-  for (let phases = 0; ; phases++) {
-    if (usage.candidates().length === 0) return phases;
-    usage.putBack(1);
-    usage.endPhase([1], present);
-  }
-}
-
-test('a page used once is put back once without a sign of use, then left to show itself', () => {
-  const usage = new Usage(3);
-  usage.endPhase([1], present);
-  expect(phasesPutBack(usage)).toBe(1);
-  // Left out, it faults: wanted after all.
-  expect(usage.endPhase([1], present).demand).toBe(1);
-  expect(usage.candidates()).toHaveLength(1);
+test('what did not come back after all has to be waited for', () => {
+  const usage = new Usage();
+  usage.putBack(1, Mark.MAPPED);
+  usage.missing(1);
+  expect(isDemand(usage.mark(1))).toBe(true);
 });
 
-test('a page used more than once is put back for longer', () => {
-  const usage = new Usage(3);
-  usage.endPhase([1], present);
-  usage.endPhase([1], present);
-  expect(phasesPutBack(usage)).toBe(4);
+test('a history has the last phase in bit 0, and marks end with the phase', () => {
+  const usage = new Usage();
+  usage.putBack(1, Mark.READY);
+  for (const used of [true, false, true]) usage.endPhase([1, 2], (page) => used && page === 1);
+  expect(usesOf(usage.history(1))).toBe(0b101);
+  expect(usesOf(usage.history(2))).toBe(0);
+  expect(usage.mark(1)).toBe(Mark.NONE);
+});
+
+test('a page that is not there any more is forgotten once its last use is 16 phases ago', () => {
+  const usage = new Usage();
+  usage.endPhase([1], () => true);
+  for (let phase = 0; phase < 15; phase++) usage.endPhase([], () => false);
+  expect(usesOf(usage.history(1))).toBe(1 << 15);
+  usage.endPhase([], () => false);
+  expect(usage.history(1)).toBe(0);
+});
+
+test('steps tell early use from late use, and stay until the page faults again', () => {
+  const usage = new Usage();
+  for (let page = 0; page < 3000; page++) usage.used(page);
+  usage.endPhase([], () => false);
+  const steps = [0, 63, 64, 255, 256, 1023, 1024, 2999, 9999].map((page) => usage.step(page));
+  expect(steps).toEqual([1, 1, 2, 2, 3, 3, 4, 4, 4]);
 });
 
 test('a page is hot for as many phases after its use as are asked for', () => {
-  const usage = new Usage(4);
-  usage.endPhase([1], present);
+  const usage = new Usage();
+  usage.endPhase([1], () => true);
   expect([usage.isHot(1, 0), usage.isHot(1, 1), usage.isHot(2, 1)]).toEqual([false, true, false]);
-  usage.endPhase([], present);
+  usage.endPhase([], () => false);
   expect([usage.isHot(1, 1), usage.isHot(1, 2), usage.isHot(1, 16)]).toEqual([false, true, true]);
 });

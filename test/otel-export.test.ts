@@ -182,8 +182,8 @@ describe('a collector', () => {
       },
       ...{ droppedSpans: 0, pages: { delta: 7, raw: 1 } },
       templates: [
-        { id: 'py', ratio: 9.5, pages: { delta: 70 } },
-        { id: 'new', ratio: null, pages: {} },
+        { id: 'py', ratio: 9.5, accuracy: 0.9, coverage: 0.8, pages: { delta: 70 } },
+        { id: 'new', ratio: null, accuracy: null, coverage: null, pages: {} },
       ],
     };
     const metrics = createMetrics(telemetry.meter, () => reading);
@@ -220,6 +220,8 @@ describe('a collector', () => {
     const ofTemplates = (name: string) =>
       points(name).map((p) => [valueOf(p.attributes, 'agentzip.template.id'), number(p)]);
     expect(ofTemplates('agentzip.template.ratio')).toEqual([['py', 9.5]]);
+    expect(ofTemplates('agentzip.template.prefetch.accuracy')).toEqual([['py', 0.9]]);
+    expect(ofTemplates('agentzip.template.prefetch.coverage')).toEqual([['py', 0.8]]);
     expect(ofTemplates('agentzip.template.pages')).toEqual([['py', 70]]);
     expect(ofTemplates('agentzip.template.drifts')).toEqual([['py', 1]]);
     const encodings = points('agentzip.pages').map((p) => [

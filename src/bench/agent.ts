@@ -48,7 +48,11 @@ export async function runAgent(
       await port.event({ type: 'llm_first_token', at, traceparent });
     };
     const calls = await askModel(modelUrl, { sandbox: trajectory.sandbox, turn }, onFirstToken, signal);
-    await port.event({ type: 'llm_response_end', traceparent });
+    await port.event({
+      type: 'llm_response_end',
+      traceparent,
+      ...(calls.length > 0 && { tool: calls[0].tool }),
+    });
     await runTools(calls, turn, sandbox, port, signal);
   }
   port.activity(trajectory.turns.length - 1, 'done');
@@ -65,7 +69,7 @@ async function runTools(
     signal.throwIfAborted();
     port.activity(turn, 'tool', call.tool);
     const from = performance.now();
-    await port.event({ type: 'tool_start' });
+    await port.event({ type: 'tool_start', tool: call.tool });
     const result = await sandbox.call(call);
     const ms = performance.now() - from;
     await port.event({ type: 'tool_end' });

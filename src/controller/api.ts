@@ -48,6 +48,8 @@ export interface HostEvent {
   model?: string;
   /** W3C trace context of the host's own span. */
   traceparent?: string;
+  /** Name of the tool that runs next (llm_response_end) or now (tool_start). */
+  tool?: string;
 }
 
 /**
@@ -95,6 +97,19 @@ export interface CompressionStatus {
   drift: Drift | null;
 }
 
+/** How well the use of pages is predicted for a template's sandboxes. */
+export interface PrefetchStatus {
+  /** Tool phases learnt from. */
+  phases: number;
+  /** Since the start: pages a tool waited for; put back and used; put back in vain. The last two as samples tell. */
+  demandFaults: number;
+  usedPages: number;
+  wastedPages: number;
+  /** Of late: used pages over pages put back, and over pages used at all; null while none were. */
+  accuracy: number | null;
+  coverage: number | null;
+}
+
 export interface TemplateStatus {
   id: string;
   tenant: string | null;
@@ -105,6 +120,7 @@ export interface TemplateStatus {
   /** Pages of the pack resident in memory: what "base" charges. */
   residentBytes: number;
   compression: CompressionStatus;
+  prefetch: PrefetchStatus;
 }
 
 export interface WindowSummary {

@@ -5,6 +5,7 @@ import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { HostPressure } from './host-pressure.js';
 import type { Predictions } from './predictions.js';
+import type { Predictor } from './predictor.js';
 import type { Sandbox } from './sandbox.js';
 import type { Registry } from './registry.js';
 import type { SlotOwners } from './slot-owners.js';
@@ -19,6 +20,7 @@ export interface Context {
   readonly info: PagerInfo;
   readonly registry: Registry;
   readonly templates: Templates;
+  readonly predictor: Predictor;
   readonly owners: SlotOwners;
   readonly turns: Turns;
   readonly predictions: Predictions;

@@ -24,8 +24,12 @@ import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
-import { isEventType, transition } from './phases.js';
 import { Predictions } from './predictions.js';
+import { Forerunner } from './forerunner.js';
+import { ModelFiles } from './model-file.js';
+import { Models } from './models.js';
+import { isEventType, transition } from './phases.js';
+import { Predictor } from './predictor.js';
 import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
@@ -39,6 +43,8 @@ import { WindowRunner } from './window-runner.js';
 const MIB = 1 << 20;
 /** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
 const SHOWN_MS = 1000;
+/** What was learnt since is lost when the controller dies. */
+const SAVE_MS = 5 * 60_000;
 
 export interface Controller extends ControllerApi {
   /** Settles when the pager is gone, whether drained or lost. */
@@ -76,6 +82,7 @@ export class AgentController implements Controller {
   private readonly opener: WindowOpener;
   private readonly following: Following;
   private readonly detection: Detection;
+  private readonly saving: NodeJS.Timeout;
   private enabled: boolean;
 
   private constructor(
@@ -88,13 +95,15 @@ export class AgentController implements Controller {
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.opener = new WindowOpener(context, this.runner, () => this.enabled);
-    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox));
     this.detection = new Detection({
       ...{ policy: context.policy.detect, probes, registry: context.registry },
       poll: () => this.following.poll(),
       onPhase: (sandbox, phase) => this.detected(sandbox, phase),
     });
+    const forerunner = new Forerunner(context, context.predictor);
+    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox), forerunner);
     this.following.watch = this.detection.watch;
+    this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
@@ -111,16 +120,18 @@ export class AgentController implements Controller {
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(probes);
-    const registry = new Registry(own, watcher, policy.prefetch.phases);
+    const registry = new Registry(own, watcher);
     const templates = new Templates(pager, `${policy.paths.stateDir}/templates`, (pid) =>
       registry.checkProcess(pid),
     );
+    const models = new Models(new ModelFiles(`${policy.paths.stateDir}/prefetch`));
     const metrics = createMetrics(telemetry.meter, async () =>
       readingOf(await controller.status(), telemetry.droppedSpans()),
     );
     const controller: AgentController = new AgentController(
       {
         ...{ policy, pager, info, registry, templates, telemetry, metrics },
+        predictor: new Predictor(models, templates, policy.prefetch, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
         predictions: new Predictions(),
@@ -139,7 +150,8 @@ export class AgentController implements Controller {
     const { registry, templates } = this.context;
     const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
     const template = await templates.put(id, spec, inUse);
-    return describe(template, (await this.pagerStatus()).packs);
+    const { packs } = await this.pagerStatus();
+    return describe(template, packs, this.context.predictor.models);
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
@@ -211,6 +223,8 @@ export class AgentController implements Controller {
     sandbox.phase = phase;
     const wait = sandbox.waited(event, ends !== null);
     if (wait !== null) predictions.waited(sandbox, wait.model, wait.ms);
+    if (event.tool !== undefined) sandbox.tools.name(event.tool);
+    if (event.type === 'tool_start') this.following.hurry();
     const streamMs = sandbox.streamed(event.type);
     if (streamMs !== null) predictions.streamed(sandbox, streamMs);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
@@ -233,10 +247,10 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, info, hostPressure } = this.context;
+    const { registry, templates, predictor, info, hostPressure } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
-    const templateStatuses = templates.statuses(pager.packs);
+    const templateStatuses = templates.statuses(pager.packs, predictor.models);
     return {
       version,
       uptimeMs: Date.now() - this.startedAt,
@@ -260,8 +274,8 @@ export class AgentController implements Controller {
         takeovers: pager.takeovers,
         standbyPid: pager.standbyPid,
       },
-      alerts: alertsOf(pager, templateStatuses),
       memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
+      alerts: [...alertsOf(pager, templateStatuses), ...predictor.models.alerts],
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
@@ -296,6 +310,8 @@ export class AgentController implements Controller {
     this.detection.close();
     this.following.close();
     this.context.hostPressure.close();
+    clearInterval(this.saving);
+    this.context.predictor.models.saveAll();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
     this.context.pager.close();

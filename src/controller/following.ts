@@ -4,12 +4,16 @@ import { isAlive } from '../memory/process.js';
 import type { Probes } from '../telemetry/probes.js';
 import type { TelemetrySink, Traffic } from '../telemetry/events.js';
 import type { PhaseWatch } from '../telemetry/phase-watch.js';
+import type { Forerunner } from './forerunner.js';
 import type { Registry, Watcher } from './registry.js';
 import type { Sandbox } from './sandbox.js';
-import { Mark } from './usage.js';
+import { isDemand } from './usage.js';
 
 /** At 100 000 faults a second the 4 MiB ring holds far more than what comes in between two polls. */
 const POLL_MS = 50;
+/** While a tool has just started or waited for a page, for so long. */
+const QUICK_POLL_MS = 3;
+const HURRY_MS = 200;
 
 /** Has the probes watch processes. A process they can not take is followed by looking for it, as without probes. */
 export class ProbeWatcher implements Watcher {
@@ -40,20 +44,38 @@ export class Following implements TelemetrySink {
   private readonly timer: NodeJS.Timeout;
   /** Is told what bears on phases. */
   watch: PhaseWatch | null = null;
+  private quick: NodeJS.Timeout | null = null;
+  private hurryUntil = 0;
 
   constructor(
     private readonly probes: Probes,
     private readonly registry: Registry,
     /** The last process of a sandbox has ended. */
     private readonly onVacant: (sandbox: Sandbox) => void,
+    /** Told of pages that a tool had to wait for; `go` after the last one of a poll. */
+    private readonly forerunner: Pick<Forerunner, 'demanded' | 'go'> | null = null,
   ) {
-    this.timer = setInterval(() => this.poll(), POLL_MS);
-    this.timer.unref();
+    this.timer = setInterval(() => this.poll(), POLL_MS).unref();
+  }
+
+  /** A tool starts, or waits for pages: polls more often for a while, so as to keep ahead of it. */
+  hurry(): void {
+    this.hurryUntil = performance.now() + HURRY_MS;
+    this.quick ??= setInterval(() => {
+      if (performance.now() > this.hurryUntil) this.relax();
+      else this.poll();
+    }, QUICK_POLL_MS).unref();
+  }
+
+  private relax(): void {
+    clearInterval(this.quick ?? undefined);
+    this.quick = null;
   }
 
   /** Takes what has been reported so far. */
   poll(): void {
     this.probes.poll(this);
+    this.forerunner?.go();
   }
 
   /**
@@ -76,7 +98,11 @@ export class Following implements TelemetrySink {
     if (!member.isOut(page)) return;
     const mark = member.usage.mark(page);
     // A page that was put back faults at its first write: it is wanted, and was not waited for.
-    if (member.usage.used(page) && mark === Mark.NONE) sandbox.demandFaults++;
+    if (member.usage.used(page) && isDemand(mark)) {
+      sandbox.demandFaults++;
+      this.forerunner?.demanded(sandbox, member, page);
+      this.hurry();
+    }
   }
 
   fork(tag: number, _parentPid: number, childPid: number, timeNs: number): void {
@@ -87,7 +113,8 @@ export class Following implements TelemetrySink {
     this.watch?.started(tag, timeNs);
   }
 
-  exec(tag: number, pid: number, _comm: string, timeNs: number): void {
+  exec(tag: number, pid: number, program: string, timeNs: number): void {
+    this.registry.tagged(tag)?.tools.started(program);
     this.registry.tagged(tag)?.members.get(pid)?.replaced();
     this.watch?.started(tag, timeNs);
   }
@@ -118,5 +145,6 @@ export class Following implements TelemetrySink {
 
   close(): void {
     clearInterval(this.timer);
+    this.relax();
   }
 }

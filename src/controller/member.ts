@@ -1,14 +1,14 @@
 import { close } from '../native/files.js';
 import { SystemError } from '../native/errno.js';
-import { PAGE } from '../native/libc.js';
 import { pidfdOpen, type Range } from '../native/process.js';
 import { lookAt, type Look, type LookOptions } from '../memory/look.js';
 import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
 import { solePages } from '../memory/references.js';
-import { rangesOfPages } from '../memory/restore.js';
+import { forEachPage, rangesOfPages } from '../memory/restore.js';
 import type { PagerClient } from '../pager/client.js';
-import { Usage, type Outcome, type PhaseCounts } from './usage.js';
+import type { Forecast } from './forecast.js';
+import { Usage, type Outcome } from './usage.js';
 
 /** Sent out, perhaps without a write; known to be in the swap cache. */
 const LEFT = 1;
@@ -28,6 +28,9 @@ export class Member {
   /** Write sequence before the first page that is LEFT went. */
   private leftAt: number | null = null;
 
+  /** What was expected of the tool phase that is going on. */
+  forecast: Forecast | null = null;
+
   private shown: { at: number; look: Look | null } = { at: 0, look: null };
 
   private constructor(
@@ -36,12 +39,12 @@ export class Member {
     readonly usage: Usage,
   ) {}
 
-  /** The process behind a pid now, or null when there is none. `phases`: see {@link Usage}. */
-  static adopt(pid: number, phases: number): Member | null {
+  /** The process behind a pid now, or null when there is none. */
+  static adopt(pid: number): Member | null {
     const found = identify(pid);
     if (found === null) return null;
     try {
-      const member = new Member(found, pidfdOpen(pid), new Usage(phases));
+      const member = new Member(found, pidfdOpen(pid), new Usage());
       if (isAlive(found)) return member;
       member.close();
       return null;
@@ -81,19 +84,27 @@ export class Member {
     return this.look !== null && this.look.slots.get(page) !== 0;
   }
 
-  /** Ends the tool phase since the last look: compares it with a new one, which it remembers. */
-  endPhase(swapType: number): PhaseCounts {
+  /**
+   * What the tool phase since the last look has made of pages: compares that look with a new one, which it remembers. Null
+   * when there is nothing to compare.
+   */
+  lookAfter(swapType: number): { out: number[]; outcome: (page: number) => Outcome } | null {
     this.sole = byteTable();
     this.soleSince = null;
     const before = this.look;
     const now = this.refresh({ flags: true, swapType });
-    if (before === null || now === null) return { demand: 0, used: 0, wasted: 0 };
+    if (before === null || now === null) return null;
     const owned = pagesOf(now);
     const out: number[] = [];
     before.slots.forEach((page) => out.push(page));
     const outcome = (page: number): Outcome =>
       now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped';
-    return this.usage.endPhase(out, outcome);
+    return { out, outcome };
+  }
+
+  /** A page that is out was read into the swap cache. */
+  noteCached(page: number): void {
+    this.cached.set(page, CACHED);
   }
 
   /** What is to go out: all it owns, but for pages seen used in the last `hotPhases` tool phases. */
@@ -157,16 +168,11 @@ export class Member {
     this.soleSince = null;
     this.leftAt = null;
     this.usage.clear();
+    this.forecast = null;
   }
 
   close(): void {
     close(this.pidfd);
-  }
-}
-
-function forEachPage(ranges: readonly Range[], visit: (page: number) => void): void {
-  for (const { address, length } of ranges) {
-    for (let page = address / PAGE; page < (address + length) / PAGE; page++) visit(page);
   }
 }
 

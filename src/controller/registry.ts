@@ -38,8 +38,6 @@ export class Registry {
   constructor(
     private readonly own: OwnProcesses,
     private readonly watcher: Watcher,
-    /** Tool phases that count for the prefetch. */
-    private readonly phases: number,
   ) {}
 
   all(): Sandbox[] {
@@ -101,7 +99,7 @@ export class Registry {
   /** A process has joined, unless it is known, is ours, or belongs to another sandbox. */
   join(sandbox: Sandbox, pid: number): void {
     if (this.own.pids.includes(pid) || this.ownerOf(pid) !== undefined) return;
-    const member = Member.adopt(pid, this.phases);
+    const member = Member.adopt(pid);
     if (member === null) return;
     sandbox.members.set(pid, member);
     this.byPid.set(pid, sandbox);

@@ -12,7 +12,8 @@ import type {
 } from './api.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
-import type { PhaseCounts } from './usage.js';
+import type { PhaseCounts } from './prefetch-score.js';
+import { RecentTools } from './recent-tools.js';
 import { Window } from './window.js';
 
 /** One job after the other, in the order they were asked for; a job that fails does not stop the next. */
@@ -38,6 +39,8 @@ export class Sandbox {
   private prefetching = new AbortController();
   /** The wait that is over has had its prefetch. */
   prefetched = true;
+  /** Its pages have been looked at for the prefetch. */
+  prepared = false;
   /** Time from the first token until the prefetch must begin; aborts when it begins early. */
   private lull = new AbortController();
   /** When the model began to stream, Unix ms; null when it does not. */
@@ -66,6 +69,9 @@ export class Sandbox {
   skippedWindows = 0;
   lastSkip: SkipReason | null = null;
   skippedInRow = 0;
+  readonly tools = new RecentTools();
+  /** Pages that may still be put back before the next wait. */
+  prefetchRoom = 0;
   demandFaults = 0;
   prefetchedPages = 0;
   wastedPages = 0;
@@ -93,6 +99,7 @@ export class Sandbox {
     this.lull = new AbortController();
     this.streamingSince = null;
     this.prefetched = false;
+    this.prepared = false;
     this.windows++;
     this.window = new Window(event, predictedMs);
     return this.window;
@@ -147,9 +154,9 @@ export class Sandbox {
   }
 
   /** Takes in how a tool phase went, of all its processes. */
-  count({ demand, used, wasted }: PhaseCounts): void {
-    this.demandFaults += demand;
-    this.wastedPages += wasted;
+  count({ news, used, wasted }: PhaseCounts): void {
+    this.demandFaults += news;
+    this.wastedPages += Math.round(wasted);
     this.lastAccuracy = used + wasted === 0 ? null : used / (used + wasted);
   }
 }

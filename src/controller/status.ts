@@ -92,8 +92,8 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     base: pager.baseBytes,
     foreign: pager.foreignSlots,
     pages: { ...pager.encodings },
-    templates: templates.map(({ id, compression }) => ({
-      ...{ id, ratio: compression.recentRatio },
+    templates: templates.map(({ id, compression, prefetch }) => ({
+      ...{ id, ratio: compression.recentRatio, accuracy: prefetch.accuracy, coverage: prefetch.coverage },
       pages: { ...compression.encodings },
     })),
     demandFaults: sum(sandboxes, ({ demandFaults }) => demandFaults),

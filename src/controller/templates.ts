@@ -10,6 +10,7 @@ import type { TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
 import { Compression } from './compression.js';
 import { mayUseTemplate } from './domain.js';
+import type { Models } from './models.js';
 import type { Sandbox } from './sandbox.js';
 
 /** A template as the controller uses it. */
@@ -77,8 +78,8 @@ export class Templates {
     return this.load(id, spec, path);
   }
 
-  statuses(packs: PagerStatus['packs']): TemplateStatus[] {
-    return [...this.byId.values()].map((template) => describe(template, packs));
+  statuses(packs: PagerStatus['packs'], models: Models): TemplateStatus[] {
+    return [...this.byId.values()].map((template) => describe(template, packs, models));
   }
 
   private async load(id: string, spec: TemplateSpec, path: string): Promise<Template> {
@@ -142,7 +143,7 @@ export class Templates {
 }
 
 /** What the API says of a template; resident bytes are what "base" charges for it. */
-export function describe(template: Template, packs: PagerStatus['packs']): TemplateStatus {
+export function describe(template: Template, packs: PagerStatus['packs'], models: Models): TemplateStatus {
   const { id, tenant, pages, distinctPages, pack } = template;
   const residentBytes = packs.find((entry) => entry.pack === pack)?.residentBytes ?? 0;
   return {
@@ -153,5 +154,6 @@ export function describe(template: Template, packs: PagerStatus['packs']): Templ
     distinctPages,
     residentBytes: Math.min(residentBytes, distinctPages * PAGE),
     compression: template.compression.status(),
+    prefetch: models.status(id),
   };
 }

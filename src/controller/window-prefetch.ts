@@ -24,7 +24,10 @@ export class WindowPrefetch {
     const { sandbox, window, span } = job;
     if (window.reason !== 'first_token' && window.reason !== 'tool_start') return 0;
     const lullMs = sandbox.streaming ? this.lullMs(sandbox) : 0;
-    if (lullMs > 0) await pause(lullMs, sandbox.lullSignal);
+    if (lullMs > 0) {
+      this.restorer.prepare(sandbox);
+      await pause(lullMs, sandbox.lullSignal);
+    }
     // The model may have been asked again without a tool in between.
     if (sandbox.window !== window) return 0;
     const child = span.child('prefetch');

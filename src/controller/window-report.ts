@@ -6,7 +6,7 @@ import type { RefineResult } from '../pager/protocol.js';
 import { monotonicMs, unixMs } from '../schedule/clock.js';
 import type { WindowSummary } from './api.js';
 import type { Context } from './context.js';
-import type { Restored } from './restorer.js';
+import type { Restored } from './put-back.js';
 import type { WindowJob } from './window-job.js';
 
 /** Tells of windows: in their spans, in the metrics, and to the templates whose pages they compressed. */

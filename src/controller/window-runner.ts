@@ -8,7 +8,6 @@ import type { Context } from './context.js';
 import { PageOut } from './page-out.js';
 import type { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
-import type { PhaseCounts } from './usage.js';
 import type { WindowJob } from './window-job.js';
 import { WindowPrefetch } from './window-prefetch.js';
 import { WindowReport } from './window-report.js';
@@ -88,23 +87,16 @@ export class WindowRunner {
 
   /** What the last tool phase used is learnt from how the page tables have changed since the last window. */
   private endToolPhase(sandbox: Sandbox): void {
-    const { registry, info, pollProbes, predictions } = this.context;
+    const { registry, pollProbes, predictor, predictions } = this.context;
     pollProbes();
     registry.refresh(sandbox);
-    const total: PhaseCounts = { demand: 0, used: 0, wasted: 0 };
-    for (const member of sandbox.members.values()) {
-      // Claims are renewed in every window: a page may have been written again to the very slot it had.
-      member.claimed.clear();
-      const { demand, used, wasted } = member.endPhase(info.swapType);
-      total.demand += demand;
-      total.used += used;
-      total.wasted += wasted;
-    }
-    sandbox.count(total);
+    // Claims are renewed in every window: a page may have been written again to the very slot it had.
+    for (const member of sandbox.members.values()) member.claimed.clear();
+    const { demand } = predictor.conclude(sandbox);
     const { lastPageoutMs, lastPrefetchMs } = sandbox;
     if (lastPageoutMs === null) return;
     sandbox.lastPageoutMs = null;
-    predictions.paid(sandbox, lastPageoutMs + lastPrefetchMs + total.demand * DEMAND_MS);
+    predictions.paid(sandbox, lastPageoutMs + lastPrefetchMs + demand * DEMAND_MS);
   }
 
   private async openAtPager({ sandbox, window }: WindowJob): Promise<void> {

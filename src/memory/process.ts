@@ -38,6 +38,16 @@ export function identify(pid: number): ProcessId | null {
   return stat === null || stat.zombie ? null : { pid, startTime: stat.startTime };
 }
 
+/** Command name of a process, at most 15 bytes; empty when it is gone. */
+export function commandName(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trimEnd();
+  } catch (error) {
+    if (gone(error)) return '';
+    throw error;
+  }
+}
+
 export const isAlive = (process: ProcessId): boolean =>
   identify(process.pid)?.startTime === process.startTime;
 

@@ -8,6 +8,16 @@ type Named<K extends MetricName['kind']> = {
 /** The aim is 2 ms; the usual boundaries of OpenTelemetry begin at 5. */
 const STOP_BUCKETS_MS = [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 250, 1000];
 
+export interface TemplateReading {
+  id: string;
+  /** Uncompressed over stored bytes. */
+  ratio: number | null;
+  /** Used pages over pages put back, and over all that were out and used. */
+  accuracy: number | null;
+  coverage: number | null;
+  pages: Readonly<Record<string, number>>;
+}
+
 /** Values read at each export: gauges, and totals that somebody else counts. Bytes, pages, events. */
 export interface Reading {
   sandboxes: number;
@@ -19,8 +29,8 @@ export interface Reading {
   foreign: number;
   /** Pages by encoding. */
   pages: Readonly<Record<string, number>>;
-  /** Of each template: uncompressed over stored bytes of late (null: not known), and pages refined by encoding. */
-  templates: readonly { id: string; ratio: number | null; pages: Readonly<Record<string, number>> }[];
+  /** Of each template: figures of late (null: not known), and pages refined by encoding. */
+  templates: readonly TemplateReading[];
   demandFaults: number;
   prefetched: number;
   wasted: number;
@@ -84,12 +94,19 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
     observed.set(key, total(key));
   }
   const pages = gauge('pages');
-  const ratio = gauge('templateRatio');
+  const rates = {
+    ratio: gauge('templateRatio'),
+    accuracy: gauge('prefetchAccuracy'),
+    coverage: gauge('prefetchCoverage'),
+  };
   const refined = total('templatePages');
 
-  const observeTemplate = (result: BatchObservableResult, template: Reading['templates'][number]): void => {
+  const observeTemplate = (result: BatchObservableResult, template: TemplateReading): void => {
     const of = { [ATTRIBUTES.template]: template.id };
-    if (template.ratio !== null) result.observe(ratio, template.ratio, of);
+    for (const key of ['ratio', 'accuracy', 'coverage'] as const) {
+      const value = template[key];
+      if (value !== null) result.observe(rates[key], value, of);
+    }
     for (const [encoding, count] of Object.entries(template.pages)) {
       result.observe(refined, count, { ...of, [ATTRIBUTES.encoding]: encoding });
     }
@@ -103,7 +120,7 @@ export function createMetrics(meter: Meter, read: () => Reading | Promise<Readin
       }
       for (const template of reading.templates) observeTemplate(result, template);
     },
-    [...observed.values(), pages, ratio, refined],
+    [...observed.values(), ...Object.values(rates), pages, refined],
   );
   return {
     windowEnded: (reason, durationMs) => {

@@ -121,6 +121,18 @@ export const METRICS = {
     kind: 'counter',
     description: 'Times that pages of a template began to compress much worse than usual, by cause.',
   },
+  prefetchAccuracy: {
+    name: 'agentzip.template.prefetch.accuracy',
+    unit: '1',
+    kind: 'gauge',
+    description: 'Pages used over pages put back ahead of their use, of late, by template.',
+  },
+  prefetchCoverage: {
+    name: 'agentzip.template.prefetch.coverage',
+    unit: '1',
+    kind: 'gauge',
+    description: 'Pages put back ahead of their use over all that were out and used, of late, by template.',
+  },
   foreign: {
     name: 'agentzip.pages.foreign',
     unit: '{page}',
@@ -173,7 +185,7 @@ export const METRICS = {
     name: 'agentzip.prefetch.wasted',
     unit: '{page}',
     kind: 'counter',
-    description: 'Prefetched pages that were not used.',
+    description: 'Prefetched pages that were not used, as samples tell.',
   },
   probeEvents: {
     name: 'agentzip.probe.events',

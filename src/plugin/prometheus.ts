@@ -1,4 +1,4 @@
-import type { Status } from '../controller/api.js';
+import type { Status, TemplateStatus } from '../controller/api.js';
 import { METRICS, type MetricName } from '../otel/names.js';
 
 /** Text format 0.0.4, which every Prometheus reads. */
@@ -29,14 +29,62 @@ function family(metric: MetricName, samples: [labels: Labels, value: number][]):
   ];
 }
 
+/** What is known of each template; the others are left out. */
+function known(
+  templates: readonly TemplateStatus[],
+  value: (template: TemplateStatus) => number | null,
+): [Labels, number][] {
+  return templates.flatMap((template): [Labels, number][] => {
+    const found = value(template);
+    return found === null ? [] : [[{ template: template.id }, found]];
+  });
+}
+
+/** What is told of each sandbox. */
+function ofSandboxes(sandboxes: Status['sandboxes']): string[] {
+  const values: [MetricName, (sandbox: Status['sandboxes'][number]) => number][] = [
+    [METRICS.owned, (sandbox) => sandbox.ownedBytes],
+    [METRICS.swapped, (sandbox) => sandbox.swappedBytes],
+    [METRICS.stored, (sandbox) => sandbox.storedBytes],
+    [METRICS.windows, (sandbox) => sandbox.windows],
+    [METRICS.windowsSkipped, (sandbox) => sandbox.skippedWindows],
+    [METRICS.demandFaults, (sandbox) => sandbox.demandFaults],
+    [METRICS.prefetched, (sandbox) => sandbox.prefetchedPages],
+    [METRICS.wasted, (sandbox) => sandbox.wastedPages],
+  ];
+  const labels = ({ id, template, tenant }: Status['sandboxes'][number]): Labels => ({
+    ...{ sandbox: id, template: template ?? '', tenant },
+  });
+  return values.flatMap(([metric, value]) =>
+    family(
+      metric,
+      sandboxes.map((sandbox) => [labels(sandbox), value(sandbox)]),
+    ),
+  );
+}
+
+/** What is told of each template, as far as it is known. */
+function ofTemplates(templates: Status['templates']): string[] {
+  const values: [MetricName, (template: TemplateStatus) => number | null][] = [
+    [METRICS.templateRatio, ({ compression }) => compression.recentRatio],
+    [METRICS.prefetchAccuracy, ({ prefetch }) => prefetch.accuracy],
+    [METRICS.prefetchCoverage, ({ prefetch }) => prefetch.coverage],
+  ];
+  const pages = templates.flatMap(({ id, compression }) =>
+    Object.entries(compression.encodings ?? {}).map(([encoding, count]): [Labels, number] => [
+      { template: id, encoding },
+      count,
+    ]),
+  );
+  return [
+    ...values.flatMap(([metric, value]) => family(metric, known(templates, value))),
+    ...family(METRICS.templatePages, pages),
+  ];
+}
+
 /** A status as a scrape. Sandboxes are labelled; what a sandbox can not know is a plain number. */
 export function prometheusText(status: Status): string {
   const { pager, probes, sandboxes, templates } = status;
-  const each = (value: (sandbox: Status['sandboxes'][number]) => number): [Labels, number][] =>
-    sandboxes.map((sandbox) => [
-      { sandbox: sandbox.id, template: sandbox.template ?? '', tenant: sandbox.tenant },
-      value(sandbox),
-    ]);
   const encodings = Object.entries(pager.encodings).map(([encoding, pages]): [Labels, number] => [
     { encoding },
     pages,
@@ -46,56 +94,11 @@ export function prometheusText(status: Status): string {
     '# TYPE agentzip_info gauge',
     sample('agentzip_info', { version: status.version, enabled: String(status.enabled) }, 1),
     ...family(METRICS.sandboxes, [[{}, sandboxes.length]]),
-    ...family(
-      METRICS.owned,
-      each((sandbox) => sandbox.ownedBytes),
-    ),
-    ...family(
-      METRICS.swapped,
-      each((sandbox) => sandbox.swappedBytes),
-    ),
-    ...family(
-      METRICS.stored,
-      each((sandbox) => sandbox.storedBytes),
-    ),
-    ...family(
-      METRICS.windows,
-      each((sandbox) => sandbox.windows),
-    ),
-    ...family(
-      METRICS.windowsSkipped,
-      each((sandbox) => sandbox.skippedWindows),
-    ),
-    ...family(
-      METRICS.demandFaults,
-      each((sandbox) => sandbox.demandFaults),
-    ),
-    ...family(
-      METRICS.prefetched,
-      each((sandbox) => sandbox.prefetchedPages),
-    ),
-    ...family(
-      METRICS.wasted,
-      each((sandbox) => sandbox.wastedPages),
-    ),
+    ...ofSandboxes(sandboxes),
     ...family(METRICS.pool, [[{}, pager.poolBytes]]),
     ...family(METRICS.base, [[{}, pager.baseBytes]]),
     ...family(METRICS.pages, encodings),
-    ...family(
-      METRICS.templateRatio,
-      templates.flatMap(({ id, compression }): [Labels, number][] =>
-        compression.recentRatio === null ? [] : [[{ template: id }, compression.recentRatio]],
-      ),
-    ),
-    ...family(
-      METRICS.templatePages,
-      templates.flatMap(({ id, compression }) =>
-        Object.entries(compression.encodings ?? {}).map(([encoding, pages]): [Labels, number] => [
-          { template: id, encoding },
-          pages,
-        ]),
-      ),
-    ),
+    ...ofTemplates(templates),
     ...family(METRICS.foreign, [[{}, pager.foreignSlots]]),
     ...family(METRICS.refused, [[{}, pager.refusedWrites]]),
     ...family(METRICS.freed, [[{}, pager.freedSlots]]),

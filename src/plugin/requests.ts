@@ -55,6 +55,7 @@ export const SCHEMAS = {
       expectedMs: { type: 'number', minimum: 0, maximum: MAX_EXPECTED_MS },
       model: { type: 'string', minLength: 1, maxLength: 256 },
       traceparent: { type: 'string', maxLength: 512 },
+      tool: { type: 'string', minLength: 1, maxLength: 128 },
     },
   },
   empty: { type: 'object', additionalProperties: false },

@@ -25,7 +25,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   },
   pageout: { vectorKiB: 256, retries: 2, minWindowMs: 300, hotPhases: 0 },
   pressure: { availablePercent: 15, somePercent: 10, fullPercent: 2, minWindowMs: 100 },
-  prefetch: { enabled: true, start: 'response_end', phases: 2, maxMiB: 128 },
+  prefetch: { enabled: true, start: 'response_end', minUse: 0.2, maxWaste: 0.2, maxMiB: 128 },
   detect: {
     enabled: true,
     endpoints: [

@@ -26,7 +26,8 @@ export interface Policy {
   prefetch: {
     enabled: boolean;
     start: 'response_end' | 'predicted' | 'first_token';
-    phases: number;
+    minUse: number;
+    maxWaste: number;
     maxMiB: number;
   };
   detect: {

@@ -1,3 +1,4 @@
+import { PrefetchScore } from '../../src/controller/prefetch-score.js';
 import { Compression } from '../../src/controller/compression.js';
 import type {
   ControllerApi,
@@ -149,6 +150,7 @@ export class MemoryController implements ControllerApi {
       ...{ id, tenant: tenant ?? null, public: open ?? false },
       ...{ pages: 100, distinctPages: 60, residentBytes: 4096 },
       compression: new Compression().status(),
+      prefetch: PrefetchScore.status([]),
     };
   }
 }

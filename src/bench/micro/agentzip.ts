@@ -16,10 +16,8 @@ const WINDOW_LIMIT_MS = 60_000;
 const UNCLAIMED = 0.02;
 /** The data loop gives memory back every 50 ms, half of the spare segments at a time. */
 const TRIM_MS = 1000;
-/** A restore is over when so few pages are out that it may pass them over, or when nothing came back for so long. */
-const LEFT_OUT = 0.005;
-const STILL_MS = 5000;
-const RESTORE_POLL_MS = 3;
+/** What is timed by asking is asked for more often. */
+const QUICK_POLL_MS = 5;
 
 export interface ZipRound {
   figures: Round;
@@ -123,16 +121,15 @@ export async function measurePrefetch(
   const out = subject.swapped();
   const from = performance.now();
   await service.event(subject.id, { type: 'llm_first_token' });
-  const { seconds, left } = await restored(subject, from, signal);
   // Nothing was put back before: the first window had no tool phase to learn from.
-  const prefetchedPages = await until('the end of a prefetch', WINDOW_LIMIT_MS, signal, async () => {
-    const pages = (await lastWindow(service, subject))?.prefetchedPages ?? 0;
-    return pages > 0 ? pages : null;
-  });
+  const back = async (): Promise<number | null> =>
+    (await lastWindow(service, subject))?.prefetchedPages || null;
+  const prefetchedPages = await until('the end of a prefetch', WINDOW_LIMIT_MS, signal, back, QUICK_POLL_MS);
+  const seconds = (performance.now() - from) / 1000;
   if (prefetchedPages < out / 2) throw failed(`AgentZip put back ${prefetchedPages} pages of ${out}`);
   await subject.verify();
   await service.removeSandbox(subject.id);
-  return { prefetchMBps: rate(out - left, seconds), prefetchedPages };
+  return { prefetchMBps: rate(prefetchedPages, seconds), prefetchedPages };
 }
 
 async function register(service: System, subject: Subject, template: Template): Promise<void> {
@@ -181,24 +178,6 @@ async function refined(service: System, subject: Subject, signal: AbortSignal): 
   });
 }
 
-/** Seconds from `from` until the last page came back of those that did, and how many are still out. */
-async function restored(
-  subject: Subject,
-  from: number,
-  signal: AbortSignal,
-): Promise<{ seconds: number; left: number }> {
-  const enough = subject.pages * LEFT_OUT;
-  let left = Infinity;
-  for (let changedAt = from; ;) {
-    const now = subject.swapped();
-    if (now !== left) changedAt = performance.now();
-    left = now;
-    if (left <= enough || performance.now() - changedAt > STILL_MS)
-      return { seconds: (changedAt - from) / 1000, left };
-    await sleep(RESTORE_POLL_MS, undefined, { signal });
-  }
-}
-
 async function statusOf(service: System): Promise<Status> {
   const { status } = await service.pools();
   if (status === null) throw failed(`${service.name} has no status`);
@@ -211,12 +190,13 @@ async function until<T>(
   limitMs: number,
   signal: AbortSignal,
   ask: () => Promise<T | null>,
+  pollMs = POLL_MS,
 ): Promise<T> {
   const deadline = Date.now() + limitMs;
   for (;;) {
     const answer = await ask();
     if (answer !== null) return answer;
     if (Date.now() > deadline) throw failed(`${what} took longer than ${limitMs / 1000} s`);
-    await sleep(POLL_MS, undefined, { signal });
+    await sleep(pollMs, undefined, { signal });
   }
 }

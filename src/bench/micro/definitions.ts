@@ -15,7 +15,7 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   refineMBpsPerCore:
     'Uncompressed bytes that a window refined, divided by the processor seconds (/proc/PID/task/TID/schedstat) of the refine threads of the pager. A fresh pager each round: its JIT warm-up is included.',
   prefetchMBps:
-    'Pages that AgentZip put back at a first token after a tool phase that used all of them, divided by the time from the event until pagemap shows the last of them present.',
+    'Pages that AgentZip put back at a first token after a tool phase that used all of them, divided by the time from the event until AgentZip says that they are back: mapped, or in the swap cache where it is not sure of their use.',
   metadataBytesPerPage:
     'Entries in use of slot and object tables (10 and 25 bytes each) and the hash and sketch index at the size they have grown to, divided by the pages in the store, when all pages are out and refined.',
   metadataHeldBytesPerPage:

@@ -1,0 +1,98 @@
+import { readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Following } from '../src/controller/following.js';
+import { Forerunner } from '../src/controller/forerunner.js';
+import type { Member } from '../src/controller/member.js';
+import type { Predictor } from '../src/controller/predictor.js';
+import { Registry } from '../src/controller/registry.js';
+import type { Sandbox } from '../src/controller/sandbox.js';
+import { Mark } from '../src/controller/usage.js';
+import { PAGE } from '../src/native/libc.js';
+import { DEFAULT_POLICY } from '../src/policy/defaults.js';
+import { Probes } from '../src/telemetry/probes.js';
+import { Python } from './support/python.js';
+import { until } from './support/controller.js';
+
+let python: Python;
+let registry: Registry;
+let sandbox: Sandbox;
+let member: Member;
+/** First page of an area of 64. */
+let first: number;
+
+beforeEach(async () => {
+  python = await Python.start();
+  first = (await python.area(64)) / PAGE;
+  await python.run('touch(0, 0, 64)');
+  const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
+  registry = new Registry(own, { track: () => {}, untrack: () => {} });
+  sandbox = registry.add('one', { pids: [python.pid] }, 'domain');
+  member = sandbox.members.get(python.pid) as Member;
+  sandbox.prefetchRoom = 100;
+});
+afterEach(async () => {
+  sandbox.endWindow('shutdown');
+  registry.remove(sandbox);
+  await python.stop();
+});
+
+/** One that expects the four pages behind each that was waited for. */
+function forerunner(enabled = true): Forerunner {
+  const policy = { ...DEFAULT_POLICY, prefetch: { ...DEFAULT_POLICY.prefetch, enabled } };
+  const follow = (_sandbox: Sandbox, of: Member, page: number): number[] =>
+    [1, 2, 3, 4].map((distance) => page + distance).filter((near) => of.usage.mark(near) === Mark.NONE);
+  return new Forerunner({ policy, pollProbes: () => {} }, { follow } as unknown as Predictor);
+}
+
+const ready = (page: number): boolean => member.usage.mark(page) === (Mark.READY | Mark.AHEAD);
+
+test('pages that follow a demand fault are read ahead, each once, and a tool that is quicker counts as waiting', async () => {
+  const runner = forerunner();
+  runner.demanded(sandbox, member, first);
+  runner.demanded(sandbox, member, first + 1);
+  expect(member.usage.mark(first + 4)).toBe(Mark.ASKED);
+  // The tool gets there before the read.
+  member.usage.used(first + 2);
+  runner.go();
+  await until(() => ready(first + 5));
+  expect([1, 2, 3, 4, 5, 6].map((distance) => ready(first + distance))).toEqual([
+    ...[true, false, true, true, true, false],
+  ]);
+  expect(sandbox.prefetchRoom).toBe(95);
+});
+
+test('it keeps to the room that the policy leaves', async () => {
+  sandbox.prefetchRoom = 2;
+  const runner = forerunner();
+  runner.demanded(sandbox, member, first);
+  runner.demanded(sandbox, member, first + 10);
+  runner.go();
+  await until(() => ready(first + 2));
+  expect(ready(first + 3)).toBe(false);
+  expect(member.usage.mark(first + 11)).toBe(Mark.NONE);
+});
+
+test('it does nothing while the sandbox waits, is paused, or without a prefetch', () => {
+  sandbox.paused = true;
+  forerunner().demanded(sandbox, member, first);
+  sandbox.paused = false;
+  forerunner(false).demanded(sandbox, member, first);
+  sandbox.openWindow({ type: 'llm_request_sent' }, null);
+  forerunner().demanded(sandbox, member, first);
+  expect(member.usage.mark(first + 1)).toBe(Mark.NONE);
+});
+
+test('probes are polled often for a while after a tool has started', async () => {
+  let polls = 0;
+  const probes = Probes.load({ objectPath: '/absent.o' });
+  probes.poll = () => ++polls;
+  const following = new Following(probes, registry, () => {});
+  following.hurry();
+  await sleep(150);
+  following.close();
+  expect(polls).toBeGreaterThan(10);
+  const before = polls;
+  await sleep(100);
+  expect(polls).toBe(before);
+});

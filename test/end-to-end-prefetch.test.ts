@@ -40,7 +40,8 @@ async function prefetchDone(name: string): Promise<void> {
 /** One wait, then a tool that reads its pages. Returns what that cost, the prefetch being done before. */
 async function phase(name: string): Promise<{ demand: number; prefetched: number }> {
   const { client } = service;
-  await client.event(name, { type: 'llm_request_sent' });
+  // By what was learnt of its waits, which are short here, none would pay.
+  await client.event(name, { type: 'llm_request_sent', expectedMs: 60_000 });
   const before = await service.out(name);
   await client.event(name, { type: 'llm_first_token' });
   await client.event(name, { type: 'llm_response_end', tool: 'read' });

@@ -17,10 +17,12 @@ import {
 import { isSwapped, swapOffset, swapType } from '../native/pagemap.js';
 import { MADV_PAGEOUT } from '../native/process.js';
 
-const PROBE_PAGES = 16;
+/** Of new pages a processor gathers up to 31 before they can be paged out. */
+const PROBE_PAGES = 64;
 const ATTEMPTS = 10;
 const ARRIVAL_MS = 200;
 const POLL_MS = 5;
+const PAUSE_MS = 20;
 
 /** Is there a page of ours in each of these slots of our device? They take a moment to be written. */
 async function arrive(slots: readonly number[], isStored: (slot: number) => boolean): Promise<boolean> {
@@ -54,6 +56,22 @@ export async function probeSwapType(
   isStored: (slot: number) => boolean,
   permitted: <T>(step: () => T) => T,
 ): Promise<number> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const type = await probe(isStored, permitted);
+    if (type !== null) return type;
+    await sleep(PAUSE_MS);
+  }
+  throw new AgentZipError('AZ_PAGER_START', {
+    reason: 'the kernel does not page out to the new device',
+    log: '/proc/swaps and memory.swap.max of the cgroup',
+  });
+}
+
+/** Each time with new pages: such as another processor has yet to put on its list are not found by the kernel. */
+async function probe(
+  isStored: (slot: number) => boolean,
+  permitted: <T>(step: () => T) => T,
+): Promise<number | null> {
   const bytes = PROBE_PAGES * PAGE;
   const address = mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   const pagemap = openSync('/proc/self/pagemap', 'r');
@@ -62,25 +80,14 @@ export async function probeSwapType(
     const memory = new Uint8Array(view(address, bytes));
     const wrote = randomFillSync(new Uint8Array(bytes));
     const entries = new Uint32Array(PROBE_PAGES * 2);
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      memory.set(wrote);
-      permitted(() => madvise(address, bytes, MADV_PAGEOUT));
-      readSync(pagemap, new Uint8Array(entries.buffer), 0, entries.byteLength, (address / PAGE) * 8);
-      const out = outOf(entries);
-      if (out === null) continue;
-      const ours = await arrive(out.slots, isStored);
-      if (Buffer.compare(memory, wrote) !== 0) {
-        throw new AgentZipError('AZ_PAGER_START', {
-          reason: 'a page came back changed',
-          log: 'the kernel log',
-        });
-      }
-      if (ours) return out.type;
-    }
-    throw new AgentZipError('AZ_PAGER_START', {
-      reason: 'the kernel does not page out to the new device',
-      log: '/proc/swaps and memory.swap.max of the cgroup',
-    });
+    memory.set(wrote);
+    permitted(() => madvise(address, bytes, MADV_PAGEOUT));
+    readSync(pagemap, new Uint8Array(entries.buffer), 0, entries.byteLength, (address / PAGE) * 8);
+    const out = outOf(entries);
+    if (out === null) return null;
+    const ours = await arrive(out.slots, isStored);
+    if (Buffer.compare(memory, wrote) === 0) return ours ? out.type : null;
+    throw new AgentZipError('AZ_PAGER_START', { reason: 'a page came back changed', log: 'the kernel log' });
   } finally {
     closeSync(pagemap);
     munmap(address, bytes);

@@ -1,5 +1,5 @@
 import * as Plot from '@observablehq/plot';
-import { chart, illustration, type Key, legend, logTicks, PANEL, panels, table } from './chart.js';
+import { CHARACTER, chart, illustration, type Key, legend, logTicks, PANEL, panels, table } from './chart.js';
 import { count, figure, isFigure, ms } from './format.js';
 import type { BenchResult, SystemResult } from '../result.js';
 import { html, type Markup } from './markup.js';
@@ -59,9 +59,11 @@ function panel(
   const marked = own.filter(({ percentile }) => percentile === 50 || percentile === 95);
   const decades = logTicks(x[0], x[1]).filter((tick) => /^[0.]*1/.test(String(tick)));
   const ticks = decades.length > 1 ? decades : logTicks(x[0], x[1]);
+  // The last tick may stand at the very end, and half of its number beyond it.
+  const marginRight = Math.max(14, Math.ceil((String(ticks.at(-1)).length * CHARACTER) / 2));
   const axes = { x: 'latency', y: 'percentile' };
   return chart(`tool latency under ${system}`, {
-    ...{ width: PANEL, height: 180, marginLeft: 44, marginRight: 14, marginBottom: 34, marginTop: 22 },
+    ...{ width: PANEL, height: 180, marginLeft: 44, marginRight, marginBottom: 34, marginTop: 22 },
     x: { type: 'log', domain: x },
     y: { domain: [0, 100], label: '% of calls', labelArrow: 'none', ticks: [0, 25, 50, 75, 100] },
     marks: [

@@ -160,3 +160,19 @@ test('a page that zstd takes further nowhere keeps the bytes it has', () => {
   expect(bench.tables.objectDomain[quick]).toBe(bench.tables.ownerDomains[owner]);
   expect(violations(bench)).toEqual([]);
 });
+
+test('a page that is made smaller while a worker reads it is not forgotten', () => {
+  const { random, owner } = start();
+  rush([compressible(random)], owner);
+  const { slotObject } = bench.tables;
+  const task = { slot: 0, owner, domain: bench.tables.ownerDomains[owner], pack: undefined, templatePage: 0 };
+  // The first look finds the object that is gone by the second.
+  const quick = slotObject[0];
+  let looks = 0;
+  const looking = new Proxy(slotObject, {
+    get: (target, key) => (key === '0' && looks++ === 0 ? 0 : (Reflect.get(target, key, target) as unknown)),
+  });
+  const tables = Object.assign(Object.create(bench.tables) as typeof bench.tables, { slotObject: looking });
+  expect(bench.refinerWith({}, tables).refine(task)).toBe('deferred');
+  expect(slotObject[0]).toBe(quick);
+});

@@ -121,9 +121,12 @@ export class Refiner {
     const sequence = tables.slotSequence[task.slot];
     const staged = tables.slotObject[task.slot];
     const kind = tables.objectKind[staged];
-    if (!awaitsRefinement(kind)) return 'gone';
     if (this.rushed && kind === Kind.QUICK) return 'deferred';
-    if (!this.decoder.read(staged, AT.page)) return 'gone';
+    if (!awaitsRefinement(kind) || !this.decoder.read(staged, AT.page)) {
+      // Made smaller between two looks here: the page still waits, under another name.
+      const moved = tables.slotObject[task.slot] !== staged && tables.slotSequence[task.slot] === sequence;
+      return moved ? 'deferred' : 'gone';
+    }
     const entry = this.ring.begin(task.slot, sequence, task.owner);
     const deferred = !this.findEqual(task, staged, entry) && !this.encode(task, entry);
     this.ring.publish();

@@ -59,10 +59,10 @@ export class StoreBench {
   }
 
   /** A worker's refiner, with some options of its own. */
-  refinerWith(options: Partial<EncodingOptions>): Refiner {
+  refinerWith(options: Partial<EncodingOptions>, tables = this.tables): Refiner {
     const { hashes, sketches, rings } = this.shared;
     const encoding = { ...this.encoding, ...options };
-    return new Refiner(this.tables, this.packs, hashes, sketches, rings[0], encoding);
+    return new Refiner(tables, this.packs, hashes, sketches, rings[0], encoding);
   }
 
   loadPack(path: string): number {

@@ -1,7 +1,7 @@
 import { PAGE } from '../native/libc.js';
 import type { Range } from '../native/process.js';
 import { pageOut, vectorsOf, type AdviceOptions } from './pageout.js';
-import { touch } from './restore.js';
+import { touch, type Target } from './restore.js';
 
 /** Pages mapped back at a time before they go again: what is present in between stays small. */
 const CHUNK_BYTES = 256 * PAGE;
@@ -18,7 +18,7 @@ const CHUNK_BYTES = 256 * PAGE;
  * order, were seen to, and the CPU time of the threads that did it.
  */
 export async function releaseCached(
-  target: { pid: number; pidfd: number },
+  target: Target,
   ranges: readonly Range[],
   options: AdviceOptions,
 ): Promise<{ pages: number; cpuMs: number }> {

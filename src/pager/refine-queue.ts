@@ -151,6 +151,8 @@ export class RefineQueue {
     if (inHand || this.shrinkFrom >= 0) return;
     this.unclaimed = { after: this.unclaimed.until, until: this.tidied };
     this.tidied = this.options.sequence();
+    // Nothing came meanwhile: the whole table would be looked through for nothing.
+    if (this.unclaimed.after === this.unclaimed.until) return;
     this.shrinkFrom = 0;
     this.dispatch();
   }

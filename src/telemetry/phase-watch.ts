@@ -40,7 +40,7 @@ interface Watched {
 }
 
 /** CLOCK_MONOTONIC in ms, as the probes' times. */
-const clock = (): number => Number(process.hrtime.bigint()) / NS_PER_MS;
+export const monotonicMs = (): number => Number(process.hrtime.bigint()) / NS_PER_MS;
 
 /** Tells of each sandbox what it does, from what the probes report and from the CPU time of its processes. */
 export class PhaseWatch {
@@ -59,7 +59,7 @@ export class PhaseWatch {
 
   add(tag: number): void {
     if (!this.able) return;
-    const detector = new PhaseDetector(this.options.limits, clock());
+    const detector = new PhaseDetector(this.options.limits, monotonicMs());
     this.watched.set(tag, { detector, cpu: new TreeCpu(), told: 'unknown', armed: false });
     this.settle(tag);
   }
@@ -86,7 +86,7 @@ export class PhaseWatch {
     this.tell(tag, ({ detector, cpu }) => {
       detector.traffic(traffic, timeNs / NS_PER_MS);
       // What was done before the request is no sign that something is done after it.
-      if (traffic.sentBytes > 0) detector.look(clock(), cpu.ms(this.options.pids(tag)));
+      if (traffic.sentBytes > 0) detector.look(monotonicMs(), cpu.ms(this.options.pids(tag)));
     });
   }
 
@@ -124,7 +124,7 @@ export class PhaseWatch {
     if (at >= this.timerAt) return;
     if (this.timer !== null) clearTimeout(this.timer);
     this.timerAt = at;
-    this.timer = setTimeout(() => this.lookAround(), Math.max(0, Math.ceil(at - clock())));
+    this.timer = setTimeout(() => this.lookAround(), Math.max(0, Math.ceil(at - monotonicMs())));
     this.timer.unref();
   }
 
@@ -133,7 +133,7 @@ export class PhaseWatch {
     this.timerAt = Infinity;
     this.options.poll();
     this.checkLoss();
-    const now = clock();
+    const now = monotonicMs();
     for (const [tag, { detector, cpu }] of [...this.watched]) {
       if (detector.due <= now) detector.look(now, cpu.ms(this.options.pids(tag)));
       this.settle(tag);
@@ -142,7 +142,7 @@ export class PhaseWatch {
 
   /** What was lost may have been of any sandbox. */
   private checkLoss(): void {
-    const now = clock();
+    const now = monotonicMs();
     if (now < this.lossAt) return;
     this.lossAt = now + LOSS_MS;
     const { dropped } = this.options.probes.stats();

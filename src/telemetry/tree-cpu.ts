@@ -1,4 +1,4 @@
-import { processCpuNs } from '../native/cpu-clock.js';
+import { processCpuNs } from '../native/process.js';
 
 const NS_PER_MS = 1e6;
 

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../../errors.js';
+import { monotonicMs } from '../../telemetry/phase-watch.js';
 import { Probes } from '../../telemetry/probes.js';
 import { hostDisturbances } from '../disturbances.js';
 import { LlmServer, type ServedTurn } from '../llm.js';
@@ -9,7 +10,7 @@ import { emptyFile } from '../output-files.js';
 import { hostFacts } from '../summary.js';
 import type { Trajectory } from '../workload.js';
 import { InnerAgent } from './agents.js';
-import { monotonicMs, Observer } from './observer.js';
+import { Observer } from './observer.js';
 import { measureOverhead } from './overhead.js';
 import { planDetection } from './plan.js';
 import { DEFINITIONS, type DetectResult } from './result.js';

@@ -1,16 +1,12 @@
 import type { TelemetrySink, Traffic } from '../../telemetry/events.js';
 import { endpointKey } from '../../telemetry/endpoints.js';
-import { PhaseWatch } from '../../telemetry/phase-watch.js';
+import { monotonicMs, PhaseWatch } from '../../telemetry/phase-watch.js';
 import type { Probes } from '../../telemetry/probes.js';
 import { DEFAULT_POLICY } from '../../policy/defaults.js';
 import { Timeline } from './timeline.js';
 
-const NS_PER_MS = 1e6;
 /** As in the product (controller/following.ts). */
 const POLL_MS = 50;
-
-/** CLOCK_MONOTONIC in ms. */
-export const monotonicMs = (): number => Number(process.hrtime.bigint()) / NS_PER_MS;
 
 /** What a service does to find out phases, without a pager: the same probes, watch and policy. It keeps what it was told. */
 export class Observer implements TelemetrySink {

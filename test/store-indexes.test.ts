@@ -28,6 +28,16 @@ test('the hash index finds what is in it, and only that, through growth and remo
     expect(index.find(low[id], high[id], domains[id] + 1)).toBe(0);
   }
   expect(present.size).toBeGreaterThan(IDS / 4);
+  const full = index.used().length;
+  for (const id of [...present].slice(500)) {
+    index.remove(id);
+    present.delete(id);
+  }
+  while (index.shrink());
+  expect(index.used().length).toBeLessThan(full / 3);
+  for (let id = 1; id <= IDS; id++) {
+    expect(index.find(low[id], high[id], domains[id])).toBe(present.has(id) ? id : 0);
+  }
 });
 
 test('the sketch index ranks by shared features, keeps domains apart and survives growth', () => {
@@ -47,4 +57,11 @@ test('the sketch index ranks by shared features, keeps domains apart and survive
   let found = 0;
   for (let id = 1; id < 2000; id++) if (index.find(features, 4 * id, 7, ids) > 0 && ids[0] === id) found++;
   expect(found).toBeGreaterThan(1900);
+  // Few are left: the newest stay when the index becomes smaller.
+  const full = index.used().length;
+  while (index.shrink(200));
+  expect(index.used().length).toBeLessThan(full);
+  let kept = 0;
+  for (let id = 1800; id < 2000; id++) if (index.find(features, 4 * id, 7, ids) > 0 && ids[0] === id) kept++;
+  expect(kept).toBeGreaterThan(190);
 });

@@ -52,6 +52,7 @@ export interface StoreUse {
  */
 export function countStore(tables: Tables): StoreUse {
   const { superblock, slotObject, slotOwner, objectKind, objectRefs, objectBase, objectLength } = tables;
+  const { slotUse } = tables;
   const encodings = noCounts();
   const encodingBytes = noCounts();
   const seen = new Uint8Array(superblock[Super.HIGH_OBJECT]);
@@ -61,7 +62,7 @@ export function countStore(tables: Tables): StoreUse {
   let usedSlots = 0;
   const share = (object: number): number =>
     blockBytes(objectLength[object]) / Math.max(1, objectRefs[object]);
-  for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) {
+  for (let slot = slotUse.next(0); slot < superblock[Super.HIGH_SLOT]; slot = slotUse.next(slot + 1)) {
     const object = slotObject[slot];
     if (object === 0) continue;
     const kind = objectKind[object];
@@ -105,14 +106,15 @@ export function storeMemory(
   usedSlots: number,
   files: { store: number; index: number },
 ): StoreMemory {
-  const { superblock, objectKind, objectLength, mapping } = tables;
+  const { superblock, objectKind, objectLength, objectUse, mapping } = tables;
   const memory = {
     ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
     indexHeldBytes: files.index,
     indexUsedBytes: hashes.used().byteLength + sketches.used().byteLength,
   };
   let objects = 0;
-  for (let object = 1; object < superblock[Super.HIGH_OBJECT]; object++) {
+  const high = superblock[Super.HIGH_OBJECT];
+  for (let object = objectUse.next(0); object < high; object = objectUse.next(object + 1)) {
     const kind = objectKind[object];
     if (kind === Kind.FREE) continue;
     objects++;
@@ -143,7 +145,9 @@ export function refinedEncodings(ownerStats: Float64Array, owner: number): Encod
 export function domainsInUse(tables: Tables): Set<number> {
   const used = new Set<number>();
   for (const [, owner] of tables.owners.entries()) used.add(tables.ownerDomains[owner]);
-  for (let object = 1; object < tables.superblock[Super.HIGH_OBJECT]; object++) {
+  const { objectUse, superblock } = tables;
+  const high = superblock[Super.HIGH_OBJECT];
+  for (let object = objectUse.next(0); object < high; object = objectUse.next(object + 1)) {
     if (tables.objectKind[object] !== Kind.FREE) used.add(tables.objectDomain[object]);
   }
   return used;

@@ -122,8 +122,7 @@ function keepHouse(): boolean {
     store.objects.compact(HOUSE.objects);
   }
   if (punchesLeft === 0) return false;
-  const done = store.arena.trim(1, HOUSE.segments);
-  punchesLeft = done === 0 ? 0 : Math.max(0, punchesLeft - done);
+  punchesLeft = store.giveBack(HOUSE.segments) ? punchesLeft - 1 : 0;
   return punchesLeft > 0;
 }
 

@@ -71,7 +71,8 @@ export class Clusterer {
     const high = tables.superblock[Super.HIGH_SLOT];
     this.count = this.taken = 0;
     let left = limit;
-    for (let slot = from; slot < high; slot++) {
+    const { slotUse } = tables;
+    for (let slot = slotUse.next(from); slot < high; slot = slotUse.next(slot + 1)) {
       if (!this.rests(slot, task)) continue;
       if (left-- === 0 || (this.count === 0 && !goesOn())) return slot;
       this.add(slot);

@@ -5,6 +5,9 @@ const COUNT = 1;
 /** Share of the capacity in use from which the index grows: a search that finds nothing looks at some nine entries then. */
 const FULL = 0.75;
 
+/** Capacity to begin with, and at least. */
+const INITIAL = 4096;
+
 /** Words an index of at most `entries` entries needs when it is full. */
 export const hashIndexWords = (entries: number): number =>
   HEADER + 2 ** Math.ceil(Math.log2(Math.max(2, entries * 2)));
@@ -32,7 +35,7 @@ export class HashIndex {
   }
 
   /** Empties the index; for the writer. */
-  reset(initial = 4096): void {
+  reset(initial = INITIAL): void {
     const capacity = Math.min(initial, this.limit);
     this.words.fill(0, 0, HEADER + Math.max(capacity, this.words[CAPACITY]));
     this.words[CAPACITY] = capacity;
@@ -82,6 +85,17 @@ export class HashIndex {
     }
     this.words[HEADER + at] = 0;
     this.words[COUNT]--;
+  }
+
+  /** Halves the index when seven eighths of it are empty; true when it did. Readers may miss an id meanwhile. */
+  shrink(): boolean {
+    const capacity = this.words[CAPACITY];
+    if (capacity <= INITIAL || this.words[COUNT] > capacity / 8) return false;
+    const ids = this.words.slice(HEADER, HEADER + capacity);
+    this.words[CAPACITY] = capacity / 2;
+    this.words.fill(0, HEADER, HEADER + capacity);
+    for (const id of ids) if (id !== 0) this.put(id);
+    return true;
   }
 
   private grow(): boolean {

@@ -8,7 +8,7 @@ export interface Geometry {
   arenaBytes: number;
 }
 
-export const FORMAT_VERSION = 4;
+export const FORMAT_VERSION = 5;
 export const MAGIC = 0x53545a41; // "AZTS"
 
 /** Sandboxes known at a time, trust domains with objects, template packs in use. Ids start at 1; 0 is "nobody". */
@@ -33,6 +33,10 @@ const OWNER_NAME_BYTES = 256;
 const DOMAIN_NAME_BYTES = 512;
 const PACK_NAME_BYTES = 1024;
 
+/** Entries of a table that go back to the kernel together: a page of its narrowest column. */
+export const BLOCK = PAGE;
+const blocksOf = (entries: number): number => Math.ceil(entries / BLOCK);
+
 /** Granule of the arena: segments are given to a size class, and back to the kernel, whole. */
 export const SEGMENT = 65536;
 
@@ -52,7 +56,7 @@ const SUPERBLOCK_BYTES = PAGE;
 /** Where in the superblock's page the mutex of the store's writer is; see RobustMutex. */
 export const WRITER_MUTEX_AT = 2048;
 
-const SECTIONS = [
+export const SECTIONS = [
   'superblock',
   'ownerNames',
   'ownerDomains',
@@ -63,6 +67,10 @@ const SECTIONS = [
   'dictionaryLength',
   'dictionaryOpen',
   'dictionaryBytes',
+  'usedSlots',
+  'usedObjects',
+  'touchedSlots',
+  'touchedObjects',
   'slotObject',
   'slotSequence',
   'slotOwner',
@@ -101,6 +109,10 @@ export function layout(geometry: Geometry): {
     dictionaryLength: (MAX_DICTIONARIES + 1) * 4,
     dictionaryOpen: MAX_DICTIONARIES + 1,
     dictionaryBytes: (MAX_DICTIONARIES + 1) * DICTIONARY_BYTES,
+    usedSlots: blocksOf(slots) * 2,
+    usedObjects: blocksOf(objects) * 2,
+    touchedSlots: blocksOf(slots),
+    touchedObjects: blocksOf(objects),
     slotObject: slots * 4,
     slotSequence: slots * 4,
     slotOwner: slots * 2,

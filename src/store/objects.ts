@@ -11,6 +11,7 @@ import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
 import { DEPTH, depthOf } from './chains.js';
 import type { Dictionaries } from './dictionaries.js';
+import { FreeSet } from './free-set.js';
 import { Super } from './layout.js';
 import { packOf } from './packs.js';
 import type { Tables } from './tables.js';
@@ -40,7 +41,8 @@ export class Objects {
   readonly packUses = new Uint32Array(256);
   /** Objects that may be bases: as many as the sketch index should hold. */
   bases = 0;
-  private freeList = 0;
+  /** Numbers below HIGH_OBJECT that are no object's. */
+  private readonly free: FreeSet;
   /** Where the last compaction stopped. */
   private cursor = 0;
 
@@ -49,7 +51,9 @@ export class Objects {
     private readonly arena: Arena,
     private readonly dictionaries: Dictionaries,
     private readonly shared: Volatile,
-  ) {}
+  ) {
+    this.free = new FreeSet(tables.objects);
+  }
 
   /**
    * A new object with no references yet, or 0 when arena or table are full. One that has a block gets `fields.length`
@@ -68,13 +72,14 @@ export class Objects {
 
   private create(fields: ObjectFields): number {
     const { tables } = this;
-    let object = this.freeList;
-    if (object !== 0) this.freeList = tables.objectOffset[object];
+    let object = this.free.lowest();
+    if (object > 0) this.free.delete(object);
     else {
       object = tables.superblock[Super.HIGH_OBJECT];
       if (object >= tables.objects) return 0;
       tables.superblock[Super.HIGH_OBJECT] = object + 1;
     }
+    tables.objectUse.take(object);
     tables.objectHashLow[object] = fields.hashLow;
     tables.objectHashHigh[object] = fields.hashHigh;
     tables.objectDomain[object] = fields.domain;
@@ -119,7 +124,8 @@ export class Objects {
     if (namesDictionary(kind)) this.dictionaries.release(base);
     if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(second)]--;
     if (hasBlock(kind)) this.arena.free(tables.objectOffset[object], tables.objectLength[object]);
-    this.putOnFreeList(object);
+    tables.objectUse.drop(object);
+    this.letGo(object);
     if (namesObject(kind)) this.release(base);
     if (kind === Kind.PAIR) this.release(second);
   }
@@ -143,7 +149,8 @@ export class Objects {
   /** Takes in an object that outlived a restart, with its references counted, or frees it when it has none. */
   readmit(object: number): void {
     const { tables } = this;
-    if (tables.objectRefs[object] === 0) return this.putOnFreeList(object);
+    if (tables.objectRefs[object] === 0) return this.letGo(object);
+    tables.objectUse.take(object);
     if (hasBlock(tables.objectKind[object])) {
       this.arena.reserve(tables.objectOffset[object], tables.objectLength[object]);
     }
@@ -158,7 +165,8 @@ export class Objects {
     const { tables } = this;
     const high = tables.superblock[Super.HIGH_OBJECT];
     for (let looked = Math.min(limit, high); looked > 0; looked--) {
-      this.cursor = this.cursor + 1 < high ? this.cursor + 1 : 1;
+      this.cursor = tables.objectUse.next(this.cursor + 1);
+      if (this.cursor >= high) this.cursor = tables.objectUse.next(0);
       const object = this.cursor;
       const kind = tables.objectKind[object];
       if (!hasBlock(kind)) continue;
@@ -173,9 +181,17 @@ export class Objects {
     }
   }
 
-  private putOnFreeList(object: number): void {
+  /** The highest blocks of the table may have no object any more: scans need not go there. */
+  lower(): void {
+    const { superblock, objectUse } = this.tables;
+    const high = superblock[Super.HIGH_OBJECT];
+    const end = Math.max(1, objectUse.end(high));
+    for (let object = end; object < high; object++) this.free.delete(object);
+    superblock[Super.HIGH_OBJECT] = Math.min(high, end);
+  }
+
+  private letGo(object: number): void {
     this.tables.objectKind[object] = Kind.FREE;
-    this.tables.objectOffset[object] = this.freeList;
-    this.freeList = object;
+    this.free.add(object);
   }
 }

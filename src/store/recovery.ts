@@ -20,6 +20,8 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   shared.counters.fill(0);
   // The other parts are new with the process, and zero; filling them would only take memory.
   tables.objectRefs.fill(0, 0, highObject);
+  tables.slotUse.recount(highSlot);
+  tables.objectUse.recount(highObject);
   let slots = 0;
   let sequence = tables.superblock[Super.SEQUENCE];
   for (let slot = 0; slot < highSlot; slot++) {
@@ -28,6 +30,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     if (((tables.slotSequence[slot] - sequence) | 0) > 0) sequence = tables.slotSequence[slot];
     if (object === 0) continue;
     tables.objectRefs[object]++;
+    tables.slotUse.take(slot);
     // The queue of pages to refine is gone: they must be claimed anew.
     if (awaitsRefinement(tables.objectKind[object])) tables.slotOwner[slot] = 0;
     slots++;

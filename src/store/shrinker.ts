@@ -51,7 +51,8 @@ export class Shrinker {
    */
   pass(tables: Tables, decoder: Decoder, which: Unclaimed, at: number, from: number, limit: number): number {
     const high = tables.superblock[Super.HIGH_SLOT];
-    for (let slot = from, left = limit; slot < high; slot++) {
+    const { slotUse } = tables;
+    for (let slot = slotUse.next(from), left = limit; slot < high; slot = slotUse.next(slot + 1)) {
       if (!isDue(tables, slot, which)) continue;
       if (left-- === 0) return slot;
       const sequence = tables.slotSequence[slot];

@@ -94,6 +94,25 @@ export class SketchIndex {
     this.bytes[tags] = tag >>> 8;
   }
 
+  /** Halves the index when the bases there are fill less than an eighth of it; true when it did. */
+  shrink(ids: number): boolean {
+    const buckets = this.words[BUCKETS] / 2;
+    if (buckets < LEAST_BUCKETS || ids * FEATURES > (buckets * 2 * WAYS) / 8) return false;
+    const old = new SketchIndex(this.words.slice(0, HEADER + 2 * buckets * BUCKET_WORDS));
+    this.words[BUCKETS] = buckets;
+    this.words.fill(0, HEADER, HEADER + 2 * buckets * BUCKET_WORDS);
+    // The oldest of both buckets first: what does not fit is forgotten.
+    for (let way = WAYS - 1; way >= 0; way--) {
+      for (let bucket = 0; bucket < 2 * buckets; bucket++) {
+        const first = HEADER + bucket * BUCKET_WORDS;
+        const entry = old.words[first + way];
+        if (entry !== 0)
+          this.put(HEADER + (bucket & (buckets - 1)) * BUCKET_WORDS, old.tag(first, way), entry & MAX_ID);
+      }
+    }
+    return true;
+  }
+
   /** Twice as many buckets: the next bit of an entry's tag says which of two it is in from now on. */
   private grow(): void {
     const buckets = this.words[BUCKETS];

@@ -6,10 +6,11 @@ import { Arena } from './arena.js';
 import { Commits } from './commits.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { Dictionaries } from './dictionaries.js';
-import { FETCHED, LOST, OWNER_MASK, SOLE, Super } from './layout.js';
+import { BLOCK, FETCHED, LOST, OWNER_MASK, SOLE, Super } from './layout.js';
 import { noFields, Objects } from './objects.js';
 import type { PackSet } from './packs.js';
 import type { ResultRing } from './results.js';
+import { columnsOf, TableTrim } from './table-trim.js';
 import type { Tables } from './tables.js';
 import { Counter, type Volatile } from './volatile.js';
 
@@ -35,6 +36,8 @@ export class Store {
   readonly objects: Objects;
   readonly dictionaries: Dictionaries;
   readonly decoder: Decoder;
+  private readonly slotTrim: TableTrim;
+  private readonly objectTrim: TableTrim;
   private readonly compressor = new ZstdCompressor(1);
   private readonly commits: Commits;
   private readonly fields = noFields();
@@ -54,6 +57,16 @@ export class Store {
     this.objects = new Objects(tables, this.arena, this.dictionaries, shared);
     this.commits = new Commits(tables, this.objects, this.dictionaries, shared);
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);
+    const slotColumns = columnsOf('slot', mapping.geometry, tables.slots);
+    this.slotTrim = new TableTrim(options.fd, slotColumns, tables.slotUse, {
+      mayGo: (block) => this.hasNoneLost(block),
+      gone: () => this.lower(),
+    });
+    const objectColumns = columnsOf('object', mapping.geometry, tables.objects);
+    this.objectTrim = new TableTrim(options.fd, objectColumns, tables.objectUse, {
+      mayGo: () => true,
+      gone: () => this.objects.lower(),
+    });
     this.output = options.scratch + DECODER_BYTES;
     this.hash = this.output + PAGE;
     // libzstd takes its memory at the first page, which may come when there is none.
@@ -165,8 +178,8 @@ export class Store {
    * alone hold garbage and are freed at once: the kernel would tell only when a cluster of 512 is wholly free.
    */
   forget(owner: number, ended: boolean): void {
-    const { slotOwner, superblock, ownerDomains } = this.tables;
-    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) {
+    const { slotOwner, slotUse, superblock, ownerDomains } = this.tables;
+    for (let slot = slotUse.next(0); slot < superblock[Super.HIGH_SLOT]; slot = slotUse.next(slot + 1)) {
       if ((slotOwner[slot] & OWNER_MASK) !== owner) continue;
       if (ended && (slotOwner[slot] & SOLE) !== 0) this.lose(slot);
       else slotOwner[slot] = 0;
@@ -200,8 +213,10 @@ export class Store {
 
   /** No owner may take a slot for its own alone any longer: who had the pages meanwhile was not seen. */
   doubtSole(): void {
-    const { slotOwner, superblock } = this.tables;
-    for (let slot = 0; slot < superblock[Super.HIGH_SLOT]; slot++) slotOwner[slot] &= ~(SOLE | FETCHED);
+    const { slotOwner, slotUse, superblock } = this.tables;
+    for (let slot = slotUse.next(0); slot < superblock[Super.HIGH_SLOT]; slot = slotUse.next(slot + 1)) {
+      slotOwner[slot] &= ~(SOLE | FETCHED);
+    }
   }
 
   private isSole(slot: number, owner: number): boolean {
@@ -221,6 +236,15 @@ export class Store {
     return this.commits.next(ring);
   }
 
+  /**
+   * Gives memory that is no longer needed back to the kernel, with one system call or a few; looks at `segments` of the
+   * arena's. False: nothing was left.
+   */
+  giveBack(segments: number): boolean {
+    if (this.arena.trim(1, segments) > 0 || this.slotTrim.step() || this.objectTrim.step()) return true;
+    return this.shared.shrink(this.objects.bases);
+  }
+
   /** Gives a slot another page (0: none) and a new sequence. */
   private assign(slot: number, object: number): void {
     const { tables } = this;
@@ -231,7 +255,24 @@ export class Store {
     tables.slotSequence[slot] = sequence;
     Atomics.store(tables.slotObject, slot, object);
     Atomics.store(tables.superblock, Super.SEQUENCE, sequence);
+    if (object !== 0 && old === 0) tables.slotUse.take(slot);
+    if (object === 0 && old !== 0) tables.slotUse.drop(slot);
     if (old !== 0) this.objects.release(old);
+  }
+
+  /** Is no slot of a block without pages marked as lost? */
+  private hasNoneLost(block: number): boolean {
+    const { slotOwner, slots } = this.tables;
+    const end = Math.min((block + 1) * BLOCK, slots);
+    for (let slot = block * BLOCK; slot < end; slot++) if (slotOwner[slot] !== 0) return false;
+    return true;
+  }
+
+  /** The highest blocks of the slots' table may have no page any more: scans need not go there. */
+  private lower(): void {
+    const { superblock, slotUse } = this.tables;
+    const high = superblock[Super.HIGH_SLOT];
+    superblock[Super.HIGH_SLOT] = Math.min(high, slotUse.end(high));
   }
 
   /** Fills in how a page is kept as it arrives: as it is while there is room for staging. Native address of the bytes. */

@@ -29,6 +29,7 @@ import {
   type Section,
 } from './layout.js';
 import { NameTable } from './names.js';
+import { TableUse } from './table-use.js';
 
 /** Where a thread finds the mapped store of its process. */
 export interface StoreMapping {
@@ -51,6 +52,8 @@ export class Tables {
   readonly dictionaryVersion: Uint32Array;
   readonly dictionaryLength: Uint32Array;
   readonly dictionaryOpen: Uint8Array;
+  readonly slotUse: TableUse;
+  readonly objectUse: TableUse;
   readonly slotObject: Uint32Array;
   readonly slotSequence: Uint32Array;
   readonly slotOwner: Uint16Array;
@@ -84,6 +87,11 @@ export class Tables {
     this.dictionaryLength = new Uint32Array(part('dictionaryLength'));
     this.dictionaryOpen = new Uint8Array(part('dictionaryOpen'));
     this.dictionaryFileOffset = sections.dictionaryBytes[0];
+    this.slotUse = new TableUse(new Uint16Array(part('usedSlots')), new Uint8Array(part('touchedSlots')));
+    this.objectUse = new TableUse(
+      new Uint16Array(part('usedObjects')),
+      new Uint8Array(part('touchedObjects')),
+    );
     this.slotObject = new Uint32Array(part('slotObject'));
     this.slotSequence = new Uint32Array(part('slotSequence'));
     this.slotOwner = new Uint16Array(part('slotOwner'));

@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs';
-import { ftruncate } from '../native/files.js';
+import { ftruncate, punchHole } from '../native/files.js';
 import {
   MAP_NORESERVE,
   MAP_SHARED,
@@ -102,7 +102,10 @@ export class Volatile {
   readonly hashes: HashIndex;
   readonly sketches: SketchIndex;
 
-  constructor(mapping: VolatileMapping, tables: Tables) {
+  constructor(
+    private readonly mapping: VolatileMapping,
+    tables: Tables,
+  ) {
     const { at } = parts(mapping.geometry, mapping.workers);
     const part = (name: keyof typeof at): ArrayBuffer =>
       view(mapping.address + at[name].offset, at[name].bytes);
@@ -116,5 +119,16 @@ export class Volatile {
     const { objectHashLow, objectHashHigh, objectDomain } = tables;
     this.hashes = new HashIndex(new Uint32Array(part('hashes')), objectHashLow, objectHashHigh, objectDomain);
     this.sketches = new SketchIndex(new Uint32Array(part('sketches')));
+  }
+
+  /** Makes an index smaller that was larger once, and gives the rest back; for the writer. False: none is too large. */
+  shrink(bases: number): boolean {
+    const hashes = this.hashes.shrink();
+    if (!hashes && !this.sketches.shrink(bases)) return false;
+    const { at } = parts(this.mapping.geometry, this.mapping.workers);
+    const { offset, bytes } = hashes ? at.hashes : at.sketches;
+    const used = align((hashes ? this.hashes : this.sketches).used().byteLength);
+    punchHole(this.mapping.fd, offset + used, align(bytes) - used);
+    return true;
   }
 }

@@ -30,7 +30,7 @@ export class StoreBench {
   refiner!: Refiner;
   private clusterer!: Clusterer;
   readonly workspace = new Workspace(2 * PAGE + STORE_BYTES);
-  private volatileFd = -1;
+  indexFd = -1;
 
   constructor(
     readonly geometry: Geometry,
@@ -44,9 +44,9 @@ export class StoreBench {
   /** What a new process does after the old one was killed. */
   restart(): void {
     this.tables = new Tables(openStore(this.fd));
-    if (this.volatileFd >= 0) closeSync(this.volatileFd);
+    if (this.indexFd >= 0) closeSync(this.indexFd);
     const mapping = createVolatile(this.geometry, 1);
-    this.volatileFd = mapping.fd;
+    this.indexFd = mapping.fd;
     this.shared = new Volatile(mapping, this.tables);
     this.store = new Store(this.tables, this.shared, this.packs, this.workspace, {
       fd: this.fd,
@@ -140,7 +140,7 @@ export class StoreBench {
 
   close(): void {
     closeSync(this.fd);
-    closeSync(this.volatileFd);
+    closeSync(this.indexFd);
   }
 }
 

@@ -185,7 +185,7 @@ export class ReplayStore {
     const rounds = Math.max(ROUNDS, Math.ceil(this.tables.superblock[Super.HIGH_OBJECT] / HOUSE.objects));
     for (let round = 0; round < rounds; round++) {
       this.store.objects.compact(HOUSE.objects);
-      this.store.arena.trim(HOUSE.punches, HOUSE.segments);
+      for (let left = HOUSE.punches; left > 0 && this.store.giveBack(HOUSE.segments);) left--;
     }
   }
 }

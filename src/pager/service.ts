@@ -8,6 +8,7 @@ import { swapoff } from '../native/system.js';
 import { version } from '../paths.js';
 import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
+import type { ChannelPlan } from './channel.js';
 import { createHandlers } from './control.js';
 import { serveControl } from './control-server.js';
 import type { Engine } from './engine.js';
@@ -32,7 +33,7 @@ export interface Charge {
   options: PagerOptions;
   engine: Engine;
   frontEnd: FrontEnd;
-  fuseFd: number;
+  channel: ChannelPlan;
   lockFd: number;
   swapType: number;
   takeovers: number;
@@ -47,12 +48,12 @@ export class PagerService {
   private drained = false;
 
   constructor(private readonly charge: Charge) {
-    const { engine, frontEnd, fuseFd, lockFd, swapType, takeovers, options, log } = charge;
+    const { engine, frontEnd, channel, lockFd, swapType, takeovers, options, log } = charge;
     const { device } = frontEnd;
     const { pid } = process;
     this.info = { pid, version, device, swapType, slots: engine.tables.slots, takeovers };
     const { storeFd } = engine;
-    const succession = { pid, fuseFd, storeFd, lockFd, device, swapType, takeovers };
+    const succession = { pid, channel, storeFd, lockFd, device, swapType, takeovers };
     this.keeper = new StandbyKeeper(options, succession, log);
     for (const [path, pack] of engine.tables.packs.entries()) this.keeper.pack(pack, path);
     engine.packChanged = (pack, path) => this.keeper.pack(pack, path);

@@ -76,10 +76,20 @@ export async function standBy(
   const started = await engine.started;
   engine.takeOver(started);
   process.title = 'agentzip-pager';
-  const { device, swapType } = succession;
+  const { device, choice, swapType } = succession;
   const frontEnd = adoptFrontEnd(channel, options, device);
   const takeovers = succession.takeovers + 1;
-  const service = new PagerService({ options, engine, frontEnd, channel, lockFd, swapType, takeovers, log });
+  const service = new PagerService({
+    options,
+    engine,
+    frontEnd,
+    choice,
+    channel,
+    lockFd,
+    swapType,
+    takeovers,
+    log,
+  });
   await service.serve();
   raise(NICE.serving); // before threads and programs are started, which inherit it
   service.complete();

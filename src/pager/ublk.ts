@@ -28,7 +28,7 @@ export class Ublk implements FrontEnd {
 
   /** `id`: of a device that there is already. */
   private constructor(
-    private readonly options: { runtimeDir: string; deviceBytes: number; standby: boolean },
+    private readonly options: { runtimeDir: string; deviceBytes: number },
     private id: number,
   ) {}
 
@@ -59,9 +59,9 @@ export class Ublk implements FrontEnd {
     info.setUint32(Info.MAX_IO_BYTES, ublk.MAX_IO, true);
     info.setUint32(Info.ID, ublk.NEW_DEVICE, true);
     info.setInt32(Info.SERVER_PID, process.pid, true);
-    // Without a standby nobody would ever serve what waits for a server: then requests fail when we die.
+    // Without recovery a device whose server died is gone, and swap that is on it can not be turned off any more.
     const recovery = Feature.USER_RECOVERY | Feature.USER_RECOVERY_REISSUE;
-    info.setUint32(Info.FLAGS, Feature.USER_COPY | (this.options.standby ? recovery : 0), true);
+    info.setUint32(Info.FLAGS, Feature.USER_COPY | recovery, true);
     info.setUint32(Info.MARK, MARK, true);
     info.setUint32(Info.MARK + 4, markOf(this.options.runtimeDir), true);
     control.run('ADD_DEV', ublk.NEW_DEVICE, { length: Info.BYTES });
@@ -115,15 +115,15 @@ export function removeDevice(control: UblkControl, id: number): void {
 }
 
 /** Devices that pagers of a runtime directory have made. */
-export function devicesOf(control: UblkControl, runtimeDir: string): number[] {
+export function devicesOf(control: UblkControl, runtimeDir: string): { id: number; serverPid: number }[] {
   const folder = '/sys/class/ublk-char';
   if (!existsSync(folder)) return [];
-  const ids = readdirSync(folder).map((name) => Number(name.replace('ublkc', '')));
-  return ids.filter((id) => {
+  return readdirSync(folder).flatMap((name) => {
+    const id = Number(name.replace('ublkc', ''));
     const info = control.clear();
-    if (control.attempt('GET_DEV_INFO', id, { length: Info.BYTES }) !== 0) return false;
-    return (
-      info.getUint32(Info.MARK, true) === MARK && info.getUint32(Info.MARK + 4, true) === markOf(runtimeDir)
-    );
+    if (control.attempt('GET_DEV_INFO', id, { length: Info.BYTES }) !== 0) return [];
+    const ours = info.getUint32(Info.MARK, true) === MARK;
+    if (!ours || info.getUint32(Info.MARK + 4, true) !== markOf(runtimeDir)) return [];
+    return { id, serverPid: info.getInt32(Info.SERVER_PID, true) };
   });
 }

@@ -11,6 +11,14 @@ export const ERRORS = {
   ],
   AZ_FUSE_MISSING: ['/dev/fuse can not be opened: {reason}', 'load the kernel module: modprobe fuse'],
   AZ_LOOP_MISSING: ['/dev/loop-control can not be used: {reason}', 'load the kernel module: modprobe loop'],
+  AZ_UBLK_MISSING: [
+    'ublk can not be used: {reason}',
+    'load the kernel module: modprobe ublk_drv; or set pager.frontEnd to auto',
+  ],
+  AZ_UBLK_STUCK: [
+    'the ublk driver has not run {command} within {seconds} s',
+    'set pager.frontEnd to fuse-loop, and restart the host: its kernel loses such commands',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

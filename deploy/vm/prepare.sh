@@ -8,7 +8,8 @@ package=${1:-linux-image-6.12-cloud-amd64}
 cache=${AGENTZIP_VM_CACHE:-/var/cache/agentzip-vm}/$package
 
 modules="drivers/virtio/virtio_ring drivers/virtio/virtio drivers/virtio/virtio_pci_modern_dev
-  drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop"
+  drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop
+  drivers/block/ublk_drv"
 
 missing=
 for needed in qemu-system-x86 qemu-system-common busybox-static cpio zstd xz-utils; do
@@ -20,7 +21,9 @@ if [ -n "$missing" ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 fi
 
-if [ ! -s "$cache/vmlinux" ]; then
+# A cache that another list of modules was taken for is made anew.
+if [ ! -s "$cache/vmlinux" ] || [ "$(cat "$cache/modules" 2>/dev/null)" != "$modules" ]; then
+  rm -f "$cache"/*.ko
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/work.XXXXXX")
   trap 'rm -rf "$work"' EXIT
@@ -40,6 +43,7 @@ if [ ! -s "$cache/vmlinux" ]; then
   done
   python3 "$here/extract-vmlinux.py" "$work/root/boot/vmlinuz-$version" "$work/vmlinux"
   mv "$work/vmlinux" "$cache/vmlinux"
+  echo "$modules" >"$cache/modules"
 fi
 
 # Cheap, so made every time: it holds our init.

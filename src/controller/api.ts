@@ -1,4 +1,4 @@
-import type { EncodingCounts, StoreMemory } from '../pager/protocol.js';
+import type { EncodingCounts, PagerInfo, StoreMemory } from '../pager/protocol.js';
 import type { Phase } from '../telemetry/phase-detector.js';
 
 /** What the plugin (and through it every host) may ask of the controller. Bytes are bytes, times are milliseconds. */
@@ -177,6 +177,9 @@ export interface Status {
     pid: number;
     device: string;
     /** Bytes of the store: arena, tables and indexes resident in memory. */
+    /** How the kernel reaches it, and why this way. */
+    frontEnd: PagerInfo['frontEnd'];
+    frontEndReason: string;
     poolBytes: number;
     store: StoreMemory;
     baseBytes: number;

@@ -259,6 +259,8 @@ export class AgentController implements Controller {
       pager: {
         pid: info.pid,
         device: info.device,
+        frontEnd: info.frontEnd,
+        frontEndReason: info.frontEndReason,
         poolBytes: pager.poolBytes,
         store: pager.store,
         baseBytes: pager.baseBytes,

@@ -30,6 +30,13 @@ export const read: (fd: number, address: number, length: number) => number = lib
 export const write: (fd: number, address: number, length: number) => number = libc.func(
   'intptr_t write(int fd, intptr_t address, size_t length)',
 );
+/** pread(2) and pwrite(2), likewise. */
+export const readAt: (fd: number, address: number, length: number, offset: number) => number = libc.func(
+  'intptr_t pread(int fd, intptr_t address, size_t length, int64_t offset)',
+);
+export const writeAt: (fd: number, address: number, length: number, offset: number) => number = libc.func(
+  'intptr_t pwrite(int fd, intptr_t address, size_t length, int64_t offset)',
+);
 /** poll(2); `fds` is the address of `count` pollfd structures (8 bytes each: fd, events, revents). */
 export const poll: (fds: number, count: number, timeoutMs: number) => number = libc.func(
   'int poll(intptr_t fds, unsigned long count, int timeout)',

@@ -12,7 +12,7 @@ const POSIX_SPAWN_SETSID = 0x80;
 const OBJECT_BYTES = 1024;
 
 const socketpair_ = libc.func('int socketpair(int domain, int type, int protocol, _Out_ int *pair)');
-const waitpid_ = libc.func('int waitpid(int pid, intptr_t status, int options)');
+const waitpid_ = libc.func('int waitpid(int pid, _Out_ int *status, int options)');
 const exit_ = libc.func('void _exit(int status)');
 const spawn_ = libc.func(
   'int posix_spawn(_Out_ int *pid, const char *path, intptr_t actions, intptr_t attributes, const char **argv, const char **envp)',
@@ -58,7 +58,15 @@ export function spawnProgram(
 }
 
 /** Takes the exit of a child that has ended; false while it lives. */
-export const reap = (pid: number): boolean => waitpid_(pid, 0, WNOHANG) !== 0;
+export const reap = (pid: number): boolean => exitOf(pid) !== null;
+
+/** Exit status of a child that has ended, 128 and more when a signal ended it; null while it lives. Takes it once. */
+export function exitOf(pid: number): number | null {
+  const status = [0];
+  if (waitpid_(pid, status, WNOHANG) === 0) return null;
+  const signal = status[0] & 0x7f;
+  return signal === 0 ? (status[0] >> 8) & 0xff : 128 + signal;
+}
 
 /** Ends the process at once, also when a thread of it is blocked in native code, which `process.exit` would wait for. */
 export function exitNow(status: number): never {

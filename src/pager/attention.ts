@@ -17,7 +17,8 @@ export class Attention {
 
   constructor(
     shared: SharedArrayBuffer,
-    private readonly eventFd: number,
+    /** Readable when somebody has rung. */
+    readonly eventFd: number,
   ) {
     this.flag = new Int32Array(shared);
     this.words[AT.one / 4] = 1;

@@ -1,10 +1,7 @@
 import { writeSync } from 'node:fs';
-import { constants } from 'node:os';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { Workspace } from '../codec/kernels.js';
 import { explain } from '../errors.js';
-import { errno } from '../native/errno.js';
-import { read } from '../native/files.js';
 import { RobustMutex } from '../native/robust-mutex.js';
 import { gettid, nameThread, schedule } from '../native/process.js';
 import { WRITER_MUTEX_AT } from '../store/layout.js';
@@ -14,8 +11,8 @@ import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
 import { Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
-import { FuseServer } from './fuse-server.js';
-import { FUSE_BYTES, Inbox, REPLY_AT, REQUEST_BYTES } from './inbox.js';
+import { channelBytes, openChannel } from './front-ends.js';
+import { Inbox } from './inbox.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from './threads.js';
 import { warmUp } from './warm-up.js';
 
@@ -33,20 +30,20 @@ const port = parentPort!;
 const tables = new Tables(input.store);
 const shared = new Volatile(input.volatile, tables);
 const packs = new PackSet();
-const workspace = new Workspace(FUSE_BYTES + STORE_BYTES);
+const scratch = channelBytes(input.channel);
+const workspace = new Workspace(scratch + STORE_BYTES);
 // All of it present: a request whose page has to be faulted in when we are killed is failed by the kernel.
 workspace.bytes.fill(0);
 const store = new Store(tables, shared, packs, workspace, {
   fd: input.storeFd,
   stagingBytes: input.stagingBytes,
-  scratch: FUSE_BYTES,
+  scratch,
 });
 const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
-const server = new FuseServer(store, workspace, input.fuseFd, REPLY_AT);
-const nextRequest = (address: number): number => read(input.fuseFd, address, REQUEST_BYTES);
-const inbox = new Inbox(server, workspace, nextRequest, tables.slots);
+const channel = openChannel(input.channel, store, workspace, input.deadPid);
+const inbox = new Inbox(channel, tables.slots);
 
 function commitResults(limit: number): boolean {
   let more = false;
@@ -130,20 +127,15 @@ function keepHouse(): boolean {
 function rest(): void {
   if (keepHouse()) return;
   // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
-  if (attention.wait(input.fuseFd, HOUSE.everyMs)) attend();
+  if (channel.wait(attention, HOUSE.everyMs)) attend();
 }
 
 function serve(): void {
-  const { EAGAIN, ENODEV, EINTR, ENOENT } = constants.errno;
   for (;;) {
     if (attention.wanted) attend();
     if (inbox.makeRoom()) {
       if (inbox.receive()) continue;
-      const error = errno();
-      if (error === ENODEV) return; // unmounted
-      if (error !== EAGAIN && error !== EINTR && error !== ENOENT) {
-        throw new Error(`reading /dev/fuse: errno ${error}`);
-      }
+      if (channel.gone) return;
     }
     if (!inbox.work() && !attention.wanted) rest();
   }
@@ -190,9 +182,9 @@ function findPacks(): PackMapping[] {
  */
 function begin(): Started {
   const writer = new RobustMutex(input.store.address + WRITER_MUTEX_AT);
-  warmUp(workspace);
+  warmUp(workspace, input.channel);
   takePrecedence(); // not before: a pager that serves has the processor first
-  if (!input.standBy) {
+  if (input.deadPid === null) {
     writer.init();
     writer.lock();
     return { ...recover(store, shared), packs: [], takeoverMs: 0, resent: false };
@@ -203,7 +195,7 @@ function begin(): Started {
   attend(); // packs
   const found = findPacks();
   const counts = recover(store, shared);
-  const resent = server.resend();
+  const resent = channel.resume();
   return { ...counts, packs: found, takeoverMs: performance.now() - from, resent };
 }
 

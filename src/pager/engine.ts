@@ -9,6 +9,7 @@ import { formatStore, openStore, Tables, type StoreMapping } from '../store/tabl
 import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
 import { storeMemory } from './accounting.js';
 import { Attention } from './attention.js';
+import type { ChannelPlan } from './channel.js';
 import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
 import { RefineQueue } from './refine-queue.js';
@@ -53,10 +54,10 @@ export class Engine {
 
   private constructor(
     private readonly options: PagerOptions,
-    fuseFd: number,
+    channel: ChannelPlan,
     readonly storeFd: number,
     store: StoreMapping,
-    standBy: boolean,
+    deadPid: number | null,
   ) {
     this.tables = new Tables(store);
     const volatile = createVolatile(store.geometry, options.workers);
@@ -64,7 +65,7 @@ export class Engine {
     this.shared = new Volatile(volatile, this.tables);
     this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
     const { stagingBytes } = options;
-    const input: DataLoopInput = { ...this.common, storeFd, fuseFd, stagingBytes, standBy };
+    const input: DataLoopInput = { ...this.common, storeFd, channel, stagingBytes, deadPid };
     this.loop = new Worker(new URL('./data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
     let start!: (started: Started) => void;
@@ -80,21 +81,26 @@ export class Engine {
     });
   }
 
-  /** An empty store. Resolves when the data loop answers requests of `fuseFd`. */
-  static async start(options: PagerOptions, fuseFd: number): Promise<Engine> {
+  /** An empty store. Resolves when the data loop answers requests of the channel. */
+  static async start(options: PagerOptions, channel: ChannelPlan): Promise<Engine> {
     const fd = createMemoryFile('agentzip-store');
     const store = formatStore(fd, {
       slots: Math.floor(options.deviceBytes / PAGE),
       arenaBytes: Math.floor(options.storeBytes / SEGMENT) * SEGMENT,
     });
-    const engine = new Engine(options, fuseFd, fd, store, false);
+    const engine = new Engine(options, channel, fd, store, null);
     await Promise.race([engine.started, engine.ended]);
     return engine;
   }
 
-  /** Over the store of a pager that serves `fuseFd`. Resolves when the data loop could take its place. */
-  static async standBy(options: PagerOptions, fuseFd: number, storeFd: number): Promise<Engine> {
-    const engine = new Engine(options, fuseFd, storeFd, openStore(storeFd), true);
+  /** Over the store of the pager `pid` that serves the channel. Resolves when the data loop could take its place. */
+  static async standBy(
+    options: PagerOptions,
+    channel: ChannelPlan,
+    storeFd: number,
+    pid: number,
+  ): Promise<Engine> {
+    const engine = new Engine(options, channel, storeFd, openStore(storeFd), pid);
     await Promise.race([engine.parked, engine.ended]);
     return engine;
   }

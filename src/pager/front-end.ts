@@ -1,16 +1,19 @@
+import type { ChannelPlan } from './channel.js';
+
 /**
  * A way to show the store to the kernel as a block device. Each one lives in a file of its own: what the control
- * thread does to set it up is here, the requests are answered by the data loop.
+ * thread does to set it up is here, the requests are answered by the data loop (see channel.ts).
  */
 export interface FrontEnd {
   /** Block device, once `attach` is through. */
   readonly device: string;
-  /** What must be there before the data loop can wait for requests. */
-  prepare(): void;
+  readonly attached: boolean;
+  /** Does what must be there before the data loop can wait for requests, and says where it finds them. */
+  prepare(): ChannelPlan;
   /** Makes the device. The data loop answers meanwhile. */
   attach(): Promise<void>;
   /** Swap has opened the device: let go of what only set-up needed. */
   settle(): void;
-  /** Removes the device after swapoff. */
+  /** Removes the device after swapoff, or what there is of it. */
   detach(): Promise<void>;
 }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
 import { O_CLOEXEC, O_NONBLOCK, O_RDWR, open } from '../native/files.js';
 import { mount, umount } from '../native/system.js';
+import type { ChannelPlan } from './channel.js';
 import type { FrontEnd } from './front-end.js';
 import { FILE_NAME, MAX_IO } from './fuse-protocol.js';
 import { attachLoop, type LoopDevice } from './loop-device.js';
@@ -15,7 +16,7 @@ const UNMOUNT_ATTEMPTS = 50;
 const UNMOUNT_PAUSE_MS = 20;
 
 /** Opens a FUSE channel. AZ_FUSE_MISSING. */
-export function openFuse(): number {
+function openFuse(): number {
   try {
     return open('/dev/fuse', O_RDWR | O_CLOEXEC | O_NONBLOCK);
   } catch (error) {
@@ -28,10 +29,7 @@ export class FuseLoop implements FrontEnd {
   private loop: LoopDevice | undefined;
   private mounted = false;
 
-  constructor(
-    private readonly fuseFd: number,
-    private readonly mountPoint: string,
-  ) {}
+  constructor(private readonly mountPoint: string) {}
 
   get attached(): boolean {
     return this.loop !== undefined;
@@ -43,19 +41,21 @@ export class FuseLoop implements FrontEnd {
   }
 
   /** The device of a pager that is gone: mounted, and swap already. */
-  static adopt(fuseFd: number, mountPoint: string, device: string): FuseLoop {
-    const frontEnd = new FuseLoop(fuseFd, mountPoint);
+  static adopt(mountPoint: string, device: string): FuseLoop {
+    const frontEnd = new FuseLoop(mountPoint);
     frontEnd.mounted = true;
     frontEnd.loop = { path: device, close: () => {} };
     return frontEnd;
   }
 
   /** Until there is a mount, reading the channel fails with EPERM. */
-  prepare(): void {
+  prepare(): ChannelPlan {
+    const fd = openFuse();
     mkdirSync(this.mountPoint, { recursive: true, mode: 0o700 });
-    const options = `fd=${this.fuseFd},rootmode=40000,user_id=0,group_id=0,max_read=${MAX_IO}`;
+    const options = `fd=${fd},rootmode=40000,user_id=0,group_id=0,max_read=${MAX_IO}`;
     mount('agentzip', this.mountPoint, 'fuse', MS_NOSUID | MS_NODEV, options);
     this.mounted = true;
+    return { frontEnd: 'fuse-loop', fd };
   }
 
   async attach(): Promise<void> {

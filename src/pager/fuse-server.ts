@@ -3,6 +3,7 @@ import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { write } from '../native/files.js';
 import type { Store } from '../store/store.js';
+import { ANSWERED } from './channel.js';
 import * as fuse from './fuse-protocol.js';
 
 const { EINVAL, EIO, ENOENT, ENOSPC, ENOSYS } = constants.errno;
@@ -11,8 +12,6 @@ const { In, Opcode } = fuse;
 /** A reply, whose data is page aligned. */
 export const REPLY_BYTES = PAGE + fuse.MAX_IO;
 const HEADER_AT = PAGE - fuse.OUT_HEADER_BYTES;
-/** Of a write whose answer is given. */
-const ANSWERED = -1;
 
 /** Attributes never change: let the kernel keep them. Seconds. */
 const FOREVER = 0x7fffffff;
@@ -83,8 +82,8 @@ export class FuseServer {
   }
 
   /**
-   * Stores up to `limit` pages of the WRITE at `at`, of which `done` are stored. Returns how many are stored now, -1
-   * when it is answered.
+   * Stores up to `limit` pages of the WRITE at `at`, of which `done` are stored. Returns how many are stored now, or
+   * ANSWERED.
    */
   write(at: number, done: number, limit: number): number {
     this.at = at;

@@ -2,10 +2,10 @@ import { AgentZipError, explain } from '../errors.js';
 import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
 import { swapoff } from '../native/system.js';
 import { Engine } from './engine.js';
-import { FuseLoop, openFuse } from './fuse-loop.js';
+import { clearRemains, prepareFrontEnd } from './front-ends.js';
 import { lockMemory } from './locked-memory.js';
-import { pagerLock, pagerMount, pagerSocket, type PagerOptions } from './options.js';
-import { clearRemains } from './remains.js';
+import { pagerLock, pagerSocket, type PagerOptions } from './options.js';
+
 import { PagerService } from './service.js';
 import { standBy } from './standby.js';
 import type { Succession } from './succession.js';
@@ -29,20 +29,19 @@ function takeLock(runtimeDir: string): number {
 async function start(options: PagerOptions): Promise<PagerService> {
   lockMemory();
   const lockFd = takeLock(options.runtimeDir);
-  for (const remains of await clearRemains(pagerMount(options.runtimeDir)))
+  for (const remains of await clearRemains(options.runtimeDir))
     log(`removed what a dead pager left: ${remains}`);
-  const fuseFd = openFuse();
-  const frontEnd = new FuseLoop(fuseFd, pagerMount(options.runtimeDir));
-  frontEnd.prepare();
+  const { frontEnd, channel, choice } = prepareFrontEnd(options);
+  log(`front end ${choice.frontEnd}: ${choice.reason}`);
   try {
-    const engine = await Engine.start(options, fuseFd);
+    const engine = await Engine.start(options, channel);
     await frontEnd.attach();
     await activateSwap(frontEnd.device, engine.tables.slots);
     frontEnd.settle();
     const isStored = (slot: number): boolean => engine.tables.slotObject[slot] !== 0;
     const swapType = await probeSwapType(isStored, withSwapPermitted);
     const service = new PagerService({
-      ...{ options, engine, frontEnd, fuseFd, lockFd, swapType, log },
+      ...{ options, engine, frontEnd, choice, channel, lockFd, swapType, log },
       takeovers: 0,
     });
     await service.serve();

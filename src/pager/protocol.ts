@@ -1,3 +1,5 @@
+import type { FrontEndName } from './channel.js';
+
 /**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
  * little-endian u32: bytes of JSON, bytes of binary tail, request id), JSON, then the tail. Requests carry `op`;
@@ -8,6 +10,9 @@ export interface PagerInfo {
   version: string;
   /** Block device that serves as swap, e.g. `/dev/loop3`. */
   device: string;
+  /** How the kernel reaches the pager, and why this way. */
+  frontEnd: FrontEndName;
+  frontEndReason: string;
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;
   slots: number;

@@ -1,27 +1,23 @@
 import { rmSync } from 'node:fs';
-import { constants } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { explain } from '../errors.js';
 import { inflight } from '../native/block-device.js';
-import { SystemError } from '../native/errno.js';
-import { swapoff } from '../native/system.js';
 import { version } from '../paths.js';
 import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
+import type { ChannelPlan } from './channel.js';
 import { createHandlers } from './control.js';
 import { serveControl } from './control-server.js';
 import type { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
+import type { FrontEndChoice } from './front-end-choice.js';
 import { pagerSocket, type PagerOptions } from './options.js';
 import type { PagerInfo } from './protocol.js';
 import { availableBytes, checkRoom } from './room.js';
 import { StandbyKeeper } from './standby-keeper.js';
 import { isSwap } from './swap-area.js';
+import { swapOff } from './swap-off.js';
 import { Watchdog } from './watchdog.js';
 
-/** A swapoff that was begun by a pager that died gives up as soon as the device answers again. */
-const SWAPOFF_ATTEMPTS = 100;
-const SWAPOFF_PAUSE_MS = 50;
 /** Pages that nobody has claimed by then, or twice as long, are made smaller. */
 const TIDY_MS = 5_000;
 /** The answer to a drain is written before the process ends. */
@@ -32,7 +28,8 @@ export interface Charge {
   options: PagerOptions;
   engine: Engine;
   frontEnd: FrontEnd;
-  fuseFd: number;
+  channel: ChannelPlan;
+  choice: FrontEndChoice;
   lockFd: number;
   swapType: number;
   takeovers: number;
@@ -47,12 +44,21 @@ export class PagerService {
   private drained = false;
 
   constructor(private readonly charge: Charge) {
-    const { engine, frontEnd, fuseFd, lockFd, swapType, takeovers, options, log } = charge;
+    const { engine, frontEnd, choice, channel, lockFd, swapType, takeovers, options, log } = charge;
     const { device } = frontEnd;
     const { pid } = process;
-    this.info = { pid, version, device, swapType, slots: engine.tables.slots, takeovers };
+    this.info = {
+      pid,
+      version,
+      device,
+      swapType,
+      slots: engine.tables.slots,
+      takeovers,
+      frontEnd: choice.frontEnd,
+      frontEndReason: choice.reason,
+    };
     const { storeFd } = engine;
-    const succession = { pid, fuseFd, storeFd, lockFd, device, swapType, takeovers };
+    const succession = { pid, channel, choice, storeFd, lockFd, device, swapType, takeovers };
     this.keeper = new StandbyKeeper(options, succession, log);
     for (const [path, pack] of engine.tables.packs.entries()) this.keeper.pack(pack, path);
     engine.packChanged = (pack, path) => this.keeper.pack(pack, path);
@@ -140,19 +146,6 @@ export class PagerService {
     await this.keeper.dismiss();
     await frontEnd.detach();
     this.drained = true;
-  }
-}
-
-async function swapOff(device: string): Promise<void> {
-  for (let attempt = 1; isSwap(device); attempt++) {
-    try {
-      return await swapoff(device);
-    } catch (error) {
-      // EINVAL: another swapoff of it is under way.
-      const busy = error instanceof SystemError && error.errno === constants.errno.EINVAL;
-      if (!busy || attempt === SWAPOFF_ATTEMPTS) throw error;
-      await sleep(SWAPOFF_PAUSE_MS);
-    }
   }
 }
 

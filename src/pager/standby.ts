@@ -3,21 +3,22 @@ import { explain } from '../errors.js';
 import { close } from '../native/files.js';
 import { pidfdGetfd, pidfdOpen, setThreadPriority } from '../native/process.js';
 import { exitNow } from '../native/spawn.js';
+import type { ChannelPlan } from './channel.js';
 import { Engine } from './engine.js';
-import { FuseLoop } from './fuse-loop.js';
+import { adoptFrontEnd, inheritChannel } from './front-ends.js';
 import { bringIn, lockMemory } from './locked-memory.js';
-import { pagerMount, type PagerOptions } from './options.js';
+import type { PagerOptions } from './options.js';
 import { PagerService } from './service.js';
 import { Lifeline, LIFELINE_FD, type LifelineMessage, type Succession } from './succession.js';
 
 /** While it waits it does nothing; then every fault waits for it. */
 const NICE = { waiting: -20, serving: 0 };
 
-/** Copies of the pager's descriptors: fuse channel, store and lock live on with us when it dies. */
-function inherit({ pid, fuseFd, storeFd, lockFd }: Succession): [number, number, number] {
+/** Copies of the pager's descriptors: channel, store and lock live on with us when it dies. */
+function inherit({ pid, channel, storeFd, lockFd }: Succession): [ChannelPlan, number, number] {
   const pager = pidfdOpen(pid);
   try {
-    return [pidfdGetfd(pager, fuseFd), pidfdGetfd(pager, storeFd), pidfdGetfd(pager, lockFd)];
+    return [inheritChannel(channel, pager), pidfdGetfd(pager, storeFd), pidfdGetfd(pager, lockFd)];
   } finally {
     close(pager);
   }
@@ -66,8 +67,8 @@ export async function standBy(
   const vigil = new Vigil();
   lockMemory();
   bringIn();
-  const [fuseFd, storeFd, lockFd] = inherit(succession);
-  const engine = await Engine.standBy(options, fuseFd, storeFd);
+  const [channel, storeFd, lockFd] = inherit(succession);
+  const engine = await Engine.standBy(options, channel, storeFd, succession.pid);
   vigil.engine = engine;
   raise(NICE.waiting);
   vigil.lifeline.say({ op: 'ready' });
@@ -75,10 +76,20 @@ export async function standBy(
   const started = await engine.started;
   engine.takeOver(started);
   process.title = 'agentzip-pager';
-  const { device, swapType } = succession;
-  const frontEnd = FuseLoop.adopt(fuseFd, pagerMount(options.runtimeDir), device);
+  const { device, choice, swapType } = succession;
+  const frontEnd = adoptFrontEnd(channel, options, device);
   const takeovers = succession.takeovers + 1;
-  const service = new PagerService({ options, engine, frontEnd, fuseFd, lockFd, swapType, takeovers, log });
+  const service = new PagerService({
+    options,
+    engine,
+    frontEnd,
+    choice,
+    channel,
+    lockFd,
+    swapType,
+    takeovers,
+    log,
+  });
   await service.serve();
   raise(NICE.serving); // before threads and programs are started, which inherit it
   service.complete();

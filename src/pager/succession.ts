@@ -1,9 +1,12 @@
 import type { Socket } from 'node:net';
+import type { ChannelPlan } from './channel.js';
+import type { FrontEndChoice } from './front-end-choice.js';
 
 /** What a standby is told on its command line about the pager it waits for. Descriptors are that pager's. */
 export interface Succession {
   pid: number;
-  fuseFd: number;
+  channel: ChannelPlan;
+  choice: FrontEndChoice;
   storeFd: number;
   lockFd: number;
   device: string;

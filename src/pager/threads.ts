@@ -5,20 +5,21 @@ import type { Unclaimed } from '../store/shrinker.js';
 import type { StoreMapping } from '../store/tables.js';
 import type { Trained } from '../store/training.js';
 import type { VolatileMapping } from '../store/volatile.js';
+import type { ChannelPlan } from './channel.js';
 
 /** What the pager's threads tell each other. Addresses are valid in all of them: they share one process. */
 export interface DataLoopInput {
   store: StoreMapping;
   storeFd: number;
   volatile: VolatileMapping;
-  fuseFd: number;
+  channel: ChannelPlan;
   /** eventfd that ends the loop's poll. */
   wakeFd: number;
   /** Word that is 1 while there is something to look at besides requests. */
   attention: SharedArrayBuffer;
   stagingBytes: number;
-  /** Wait until the writer of the store has died, then take its place. */
-  standBy: boolean;
+  /** Pager whose end to wait for, as the writer of the store, to take its place then; null: serve from the start. */
+  deadPid: number | null;
 }
 
 export type DataLoopRequest =

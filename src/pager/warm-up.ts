@@ -10,20 +10,34 @@ import { recover } from '../store/recovery.js';
 import { Store } from '../store/store.js';
 import { formatStore, Tables } from '../store/tables.js';
 import { createVolatile, Volatile, volatileBytes } from '../store/volatile.js';
+import { Ask, type Channel, type ChannelPlan } from './channel.js';
+import { channelBytes } from './front-ends.js';
+import { FuseChannel, REPLY_AT } from './fuse-channel.js';
 import { In, Opcode, PUNCH_HOLE } from './fuse-protocol.js';
 import { FuseServer } from './fuse-server.js';
-import { FUSE_BYTES, Inbox, REPLY_AT } from './inbox.js';
+import { Inbox } from './inbox.js';
+import { UblkChannel } from './ublk-channel.js';
+import { Operation, Request, SECTOR } from './ublk-protocol.js';
+import type { RequestQueue } from './ublk-queue.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
 /** Enough for V8 to compile what it calls often. */
 const ROUNDS = 64;
 
+/** A channel whose next request is what it is told, each put where it would come to. */
+interface Played {
+  channel: Channel;
+  /** Where the data of a write is, in the workspace. */
+  data: number;
+  play(ask: Ask, slot: number, length: number): void;
+}
+
 /**
  * Does on a small store of its own what the data loop will do on the real one, so that nothing has to be loaded,
  * compiled or allocated at the moment of a takeover.
  */
-export function warmUp(workspace: Workspace): void {
+export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
   const fd = memfdCreate('agentzip-warm-up');
   const sink = openSync('/dev/null', 'w');
   const mapping = formatStore(fd, GEOMETRY);
@@ -31,12 +45,19 @@ export function warmUp(workspace: Workspace): void {
   const indexes = createVolatile(GEOMETRY, 1);
   try {
     const shared = new Volatile(indexes, tables);
-    const options = { fd, stagingBytes: 16 * PAGE, scratch: FUSE_BYTES };
-    const store = new Store(tables, shared, new PackSet(), workspace, options);
+    const scratch = channelBytes(plan);
+    const store = new Store(tables, shared, new PackSet(), workspace, {
+      fd,
+      stagingBytes: 16 * PAGE,
+      scratch,
+    });
     recover(store, shared);
-    exercise(workspace, new FuseServer(store, workspace, sink, REPLY_AT));
+    exercise(
+      workspace,
+      plan.frontEnd === 'ublk' ? playUblk(store, workspace) : playFuse(store, workspace, sink),
+    );
     recover(store, shared);
-    workspace.bytes.fill(0, 0, FUSE_BYTES);
+    workspace.bytes.fill(0, 0, scratch);
     // Twice: each half of the young generation is touched by one of them.
     for (let times = 0; times < 2; times++) (globalThis as { gc?: () => void }).gc?.();
   } finally {
@@ -48,30 +69,72 @@ export function warmUp(workspace: Workspace): void {
   }
 }
 
-function exercise(workspace: Workspace, server: FuseServer): void {
-  const { words, bytes } = workspace;
-  // Each request is put where it would be read to: an empty inbox reads to offset 0.
-  const inbox = new Inbox(server, workspace, () => words[In.LENGTH / 4], GEOMETRY.slots);
-  const request = (opcode: number, slot: number, length: number): void => {
-    words.fill(0, 0, In.WRITE_DATA / 4);
-    words[In.LENGTH / 4] = In.WRITE_DATA + (opcode === Opcode.WRITE ? length : 0);
-    words[In.OPCODE / 4] = opcode;
-    words[In.OFFSET / 4] = slot * PAGE;
-    words[In.SIZE / 4] = length;
-    if (opcode === Opcode.FALLOCATE) words[In.FALLOCATE_MODE / 4] = PUNCH_HOLE;
+function playFuse(store: Store, workspace: Workspace, sink: number): Played {
+  const { words } = workspace;
+  const server = new FuseServer(store, workspace, sink, REPLY_AT);
+  const opcodes = { [Ask.READ]: Opcode.READ, [Ask.WRITE]: Opcode.WRITE, [Ask.DISCARD]: Opcode.FALLOCATE };
+  return {
+    // Each request is put where it would be read to: an empty inbox reads to offset 0.
+    channel: new FuseChannel(server, workspace, sink, () => words[In.LENGTH / 4]),
+    data: In.WRITE_DATA,
+    play(ask, slot, length) {
+      if (ask === Ask.OTHER) return;
+      words.fill(0, 0, In.WRITE_DATA / 4);
+      words[In.LENGTH / 4] = In.WRITE_DATA + (ask === Ask.WRITE ? length : 0);
+      words[In.OPCODE / 4] = opcodes[ask];
+      words[In.OFFSET / 4] = slot * PAGE;
+      words[In.SIZE / 4] = length;
+      if (ask === Ask.DISCARD) words[In.FALLOCATE_MODE / 4] = PUNCH_HOLE;
+    },
+  };
+}
+
+function playUblk(store: Store, workspace: Workspace): Played {
+  const descriptors = new Uint32Array(Request.WORDS);
+  const operations = {
+    [Ask.READ]: Operation.READ,
+    [Ask.WRITE]: Operation.WRITE,
+    [Ask.DISCARD]: Operation.DISCARD,
+  };
+  const queue: RequestQueue = {
+    descriptors,
+    gone: false,
+    next: () => 0,
+    complete: () => {},
+    fetch: () => true, // its first pages are there
+    give: () => true,
+    wait: () => false,
+  };
+  return {
+    channel: new UblkChannel(store, workspace, queue, () => {}),
+    data: 0,
+    play(ask, slot, length) {
+      if (ask === Ask.OTHER) return;
+      descriptors[Request.OPERATION] = operations[ask];
+      descriptors[Request.SECTORS] = length / SECTOR;
+      descriptors[Request.START] = (slot * PAGE) / SECTOR;
+    },
+  };
+}
+
+function exercise(workspace: Workspace, { channel, data, play }: Played): void {
+  const { bytes } = workspace;
+  const inbox = new Inbox(channel, GEOMETRY.slots);
+  const request = (ask: Ask, slot: number): void => {
+    play(ask, slot, PAGES * PAGE);
     if (inbox.makeRoom()) inbox.receive();
     while (inbox.work());
   };
   for (let round = 0; round < ROUNDS; round++) {
-    const data = bytes.subarray(In.WRITE_DATA, In.WRITE_DATA + PAGES * PAGE);
-    randomFillSync(data.subarray(0, PAGE));
+    const pages = bytes.subarray(data, data + PAGES * PAGE);
+    randomFillSync(pages.subarray(0, PAGE));
     // Half random, half repetitive, then pages of one word: raw, compressed, same-filled.
-    data.copyWithin(PAGE, 0, PAGE / 2);
-    data.fill(round, 2 * PAGE);
+    pages.copyWithin(PAGE, 0, PAGE / 2);
+    pages.fill(round, 2 * PAGE);
     const slot = (round % (GEOMETRY.slots / PAGES)) * PAGES;
-    request(Opcode.WRITE, slot, PAGES * PAGE);
+    request(Ask.WRITE, slot);
     if (round % 2 === 0) inbox.expect(Uint32Array.of(slot));
-    request(Opcode.READ, slot, PAGES * PAGE);
-    if (round % 4 === 0) request(Opcode.FALLOCATE, slot, PAGES * PAGE);
+    request(Ask.READ, slot);
+    if (round % 4 === 0) request(Ask.DISCARD, slot);
   }
 }

@@ -1,4 +1,5 @@
 import { AgentZipError } from '../errors.js';
+import type { Policy } from '../policy/policy.js';
 import { devices } from './doctor/devices.js';
 import { kernel, processMadviseWorks } from './doctor/kernel.js';
 import { privileges } from './doctor/privileges.js';
@@ -14,20 +15,20 @@ export interface DoctorReport {
   requirements: Requirement[];
 }
 
-/** What can be told at once, without starting a process. */
-function quickChecks(): Requirement[] {
+/** What can be told at once. */
+export function quickChecks(frontEnd: Policy['pager']['frontEnd']): Requirement[] {
   return [
     ...privileges(readText, process.getuid?.() ?? -1),
     ...programs(),
     ...kernel(readText, process.arch),
-    ...devices(),
+    ...devices(frontEnd),
     ...swapAndReclaim(readText),
   ];
 }
 
-/** Looks at everything AgentZip needs of this host. Changes nothing. */
-export async function runDoctor(): Promise<DoctorReport> {
-  const requirements = [...quickChecks(), await processMadviseWorks(), await python()];
+/** Looks at everything AgentZip needs of this host, with `pager.frontEnd` as it is set. Changes nothing. */
+export async function runDoctor(frontEnd: Policy['pager']['frontEnd'] = 'auto'): Promise<DoctorReport> {
+  const requirements = [...quickChecks(frontEnd), await processMadviseWorks(), await python()];
   return { ok: missing(requirements).length === 0, requirements };
 }
 
@@ -42,9 +43,9 @@ export function refuse({ requirements }: Pick<DoctorReport, 'requirements'>): vo
 
 /**
  * Lets AgentZip start only where it can run. Errors, for the first thing missing: AZ_NOT_ROOT, AZ_CAPABILITY_MISSING,
- * AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code of their own.
+ * AZ_UBLK_MISSING, AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code of their own.
  */
-export function requireHost(requirements: readonly Requirement[] = quickChecks()): void {
+export function requireHost(requirements: readonly Requirement[]): void {
   const [first] = missing(requirements);
   if (first?.error) throw new AgentZipError(first.error.code, first.error.details);
   refuse({ requirements: [...requirements] });

@@ -6,7 +6,7 @@ import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy } from '../policy/load.js';
 import type { Policy } from '../policy/policy.js';
-import { requireHost } from './doctor.js';
+import { quickChecks, requireHost } from './doctor.js';
 import { DrainGate } from './drain-gate.js';
 import { InstanceLock } from './lock.js';
 import { checkedRuntimeDir, controlSocket } from './runtime-files.js';
@@ -47,7 +47,7 @@ export interface AgentZip {
  */
 export async function startAgentZip(options: StartOptions = {}): Promise<AgentZip> {
   const policy = effectivePolicy(options);
-  requireHost();
+  requireHost(quickChecks(policy.pager.frontEnd));
   const undo = new Undo();
   try {
     return await start(policy, options, undo);

@@ -47,6 +47,7 @@ export function statusTable(status: Status): string {
   const lines = [
     `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
     `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
+    `front end ${pager.frontEnd}: ${pager.frontEndReason}`,
     `standby ${pager.standbyPid === null ? 'none' : `pid ${pager.standbyPid}`}; takeovers ${pager.takeovers}`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
     `host: ${mib(memory.availableBytes)} of ${mib(memory.totalBytes)} MiB available${memory.short ? ', short of memory' : ''}`,

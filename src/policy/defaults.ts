@@ -6,7 +6,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   mode: 'proactive',
   paths: { runtimeDir: '/run/agentzip', stateDir: '/var/lib/agentzip' },
   pager: {
-    frontEnd: 'fuse-loop',
+    frontEnd: 'auto',
     deviceMiB: 16384,
     storeMiB: 8192,
     stagingMiB: 1024,

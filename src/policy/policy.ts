@@ -4,7 +4,7 @@ export interface Policy {
   mode: 'proactive' | 'pressure' | 'observe' | 'off';
   paths: { runtimeDir: string; stateDir: string };
   pager: {
-    frontEnd: 'fuse-loop';
+    frontEnd: 'auto' | 'ublk' | 'fuse-loop';
     deviceMiB: number;
     storeMiB: number;
     stagingMiB: number;

@@ -1,6 +1,6 @@
 import { Workspace } from '../../src/codec/kernels.js';
+import { FUSE_BYTES, FuseChannel, REPLY_AT } from '../../src/pager/fuse-channel.js';
 import { FuseServer } from '../../src/pager/fuse-server.js';
-import { FUSE_BYTES, REPLY_AT } from '../../src/pager/inbox.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import type { StoreBench } from './store.js';
 
@@ -12,5 +12,9 @@ export function fuseServerOver(bench: StoreBench, fd: number) {
     stagingBytes: 1 << 30,
     scratch: FUSE_BYTES,
   });
-  return { workspace, store, server: new FuseServer(store, workspace, fd, REPLY_AT) };
+  const server = new FuseServer(store, workspace, fd, REPLY_AT);
+  /** Its channel, whose requests `next` reads to an address. */
+  const channelOver = (next: (address: number) => number): FuseChannel =>
+    new FuseChannel(server, workspace, fd, next);
+  return { workspace, store, server, channelOver };
 }

@@ -98,6 +98,7 @@ export class MemoryController implements ControllerApi {
     return {
       ...{ version: '0.0.0', uptimeMs: 1000, enabled: this.enabled, pid: process.pid },
       pager: {
+        ...{ frontEnd: 'fuse-loop', frontEndReason: 'played' },
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
         ...{
           foreignSlots: 1,

@@ -56,6 +56,8 @@ export const HELLO: PagerInfo = {
   pid: 2,
   version: 'test',
   device: '/dev/none',
+  frontEnd: 'fuse-loop',
+  frontEndReason: 'played',
   swapType: 31,
   slots: 1024,
   takeovers: 0,

@@ -1,5 +1,6 @@
-import { closeSync, existsSync, openSync } from 'node:fs';
-import type { ErrorCode } from '../../errors.js';
+import { closeSync, openSync } from 'node:fs';
+import { AgentZipError, type ErrorCode } from '../../errors.js';
+import { chooseFrontEnd, type FrontEndChoice, type FrontEndSetting } from '../../pager/front-end-choice.js';
 import { refusal, type Requirement } from './requirement.js';
 
 /** Why a device can not be opened for reading and writing, or null when it can. */
@@ -24,17 +25,31 @@ function required(path: string, code: ErrorCode, needed: string): Requirement {
   };
 }
 
-function otherFrontEnd(id: string, path: string, module: string): Requirement {
-  const ok = existsSync(path);
-  const needed = 'for a front end other than fuse-loop';
-  return { id, level: 'optional', ok, found: ok ? 'yes' : 'no', needed, remedy: `modprobe ${module}` };
+/** What the pager would take, and why; or why it can take nothing that it may. */
+function frontEnd(choice: FrontEndChoice | AgentZipError): Requirement {
+  const needed = 'how the kernel reaches the pager (pager.frontEnd)';
+  const common = { id: 'front end', level: 'required', needed } as const;
+  if (!(choice instanceof AgentZipError)) {
+    return { ...common, ok: true, found: `${choice.frontEnd} (${choice.reason})`, remedy: 'none is needed' };
+  }
+  return { ...common, ok: false, found: choice.message, ...refusal(choice.code, choice.details) };
 }
 
-export function devices(): Requirement[] {
-  return [
+function choose(setting: FrontEndSetting): FrontEndChoice | AgentZipError {
+  try {
+    return chooseFrontEnd(setting);
+  } catch (error) {
+    if (error instanceof AgentZipError) return error;
+    throw error;
+  }
+}
+
+/** `setting`: pager.frontEnd of the policy. */
+export function devices(setting: FrontEndSetting, choice = choose(setting)): Requirement[] {
+  const usesFuse = !(choice instanceof AgentZipError) && choice.frontEnd === 'fuse-loop';
+  const files = [
     required('/dev/fuse', 'AZ_FUSE_MISSING', 'the pager serves a file through it'),
     required('/dev/loop-control', 'AZ_LOOP_MISSING', 'makes a block device of that file'),
-    otherFrontEnd('ublk', '/dev/ublk-control', 'ublk_drv'),
-    otherFrontEnd('nbd', '/sys/module/nbd', 'nbd'),
   ];
+  return [frontEnd(choice), ...(usesFuse ? files : [])];
 }

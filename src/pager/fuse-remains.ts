@@ -27,7 +27,7 @@ const isMounted = (mountPoint: string): boolean =>
  * holds the pager's lock. Pages that were out are lost with the pager: processes that need them get SIGBUS.
  * Returns what it removed.
  */
-export async function clearRemains(mountPoint: string): Promise<string[]> {
+export async function clearFuseRemains(mountPoint: string): Promise<string[]> {
   const removed: string[] = [];
   if (!isMounted(mountPoint)) return removed;
   for (const device of loopDevices(mountPoint)) {

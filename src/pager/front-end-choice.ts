@@ -1,0 +1,97 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { release } from 'node:os';
+import { AgentZipError } from '../errors.js';
+import type { FrontEndName } from './channel.js';
+
+/** `pager.frontEnd` of the policy. */
+export type FrontEndSetting = FrontEndName | 'auto';
+
+export interface FrontEndChoice {
+  frontEnd: FrontEndName;
+  /** Why this one, for people. */
+  reason: string;
+}
+
+/** What the choice rests on. */
+export interface FrontEndFacts {
+  /** Of the kernel, as uname(2) has it. */
+  release: string;
+  /** Its module is there, or can be loaded. */
+  ublkModule: boolean;
+  /** io_uring is turned off by the host's administrator. */
+  ioUringDisabled: boolean;
+}
+
+/** Kernels whose ublk must not be used, by the first and the last of them. */
+const BAD_KERNELS: readonly [first: string, last: string, why: string][] = [
+  [
+    '0',
+    '6.8',
+    'can not delete a device without waiting (before 6.9), may oops (SPDK #2880, #3384) or panic when one is closed (CVE-2025-37906)',
+  ],
+  ['6.17', '6.17', 'may oops when a device is added (Ubuntu 6.17-aws) or leave a killed server in D state'],
+  ['6.18.1', '6.18', 'may never run a control command (seen in 6.18.40)'],
+  ['6.19', '7.0', 'may never run a control command (seen in 7.0.0 and 7.0.14)'],
+];
+
+/** Compares by as many numbers as `other` has. */
+function compare(version: readonly number[], other: string): number {
+  for (const [i, part] of other.split('.').map(Number).entries()) {
+    if ((version[i] ?? 0) !== part) return (version[i] ?? 0) - part;
+  }
+  return 0;
+}
+
+/** Why ublk can not be used here, or null. */
+export function ublkObstacle(facts: FrontEndFacts): string | null {
+  const version = /^[\d.]+/.exec(facts.release)?.[0].split('.').map(Number) ?? [];
+  const bad = BAD_KERNELS.find(
+    ([first, last]) => compare(version, first) >= 0 && compare(version, last) <= 0,
+  );
+  if (!facts.ublkModule) return 'the kernel has no module ublk_drv';
+  if (bad !== undefined) return `ublk of Linux ${facts.release} ${bad[2]}`;
+  if (facts.ioUringDisabled) return 'kernel.io_uring_disabled is set';
+  return null;
+}
+
+/**
+ * The front end that the pager takes. `auto`: ublk where it can be used, for its requests need no thread of the kernel
+ * between, else fuse-loop. AZ_UBLK_MISSING when ublk is asked for and can not be used.
+ */
+export function chooseFrontEnd(setting: FrontEndSetting, facts: FrontEndFacts = readFacts()): FrontEndChoice {
+  if (setting === 'fuse-loop') return { frontEnd: 'fuse-loop', reason: 'set by pager.frontEnd' };
+  const obstacle = ublkObstacle(facts);
+  if (setting === 'ublk') {
+    if (obstacle !== null) throw new AgentZipError('AZ_UBLK_MISSING', { reason: obstacle });
+    return { frontEnd: 'ublk', reason: 'set by pager.frontEnd' };
+  }
+  return obstacle === null
+    ? { frontEnd: 'ublk', reason: `Linux ${facts.release} has it` }
+    : { frontEnd: 'fuse-loop', reason: `no ublk: ${obstacle}` };
+}
+
+function readFacts(): FrontEndFacts {
+  return { release: release(), ublkModule: hasUblk(), ioUringDisabled: isIoUringDisabled() };
+}
+
+const CONTROL = '/dev/ublk-control';
+
+/** Loads nothing. */
+function hasUblk(): boolean {
+  return existsSync(CONTROL) || spawnSync('modprobe', ['-n', '-q', 'ublk_drv']).status === 0;
+}
+
+function isIoUringDisabled(): boolean {
+  try {
+    // 1: for those without CAP_SYS_ADMIN
+    return readFileSync('/proc/sys/kernel/io_uring_disabled', 'utf8').trim() === '2';
+  } catch {
+    return false; // before 6.6
+  }
+}
+
+/** Loads the kernel module of a front end when it is not there yet. */
+export function loadModule(frontEnd: FrontEndName): void {
+  if (frontEnd === 'ublk' && !existsSync(CONTROL)) spawnSync('modprobe', ['-q', 'ublk_drv']);
+}

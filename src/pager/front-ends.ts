@@ -1,0 +1,94 @@
+import type { Workspace } from '../codec/kernels.js';
+import { AgentZipError } from '../errors.js';
+import { read } from '../native/files.js';
+import { pidfdGetfd } from '../native/process.js';
+import type { Store } from '../store/store.js';
+import type { Channel, ChannelPlan, FrontEndName } from './channel.js';
+import type { FrontEnd } from './front-end.js';
+import { chooseFrontEnd, loadModule, type FrontEndChoice } from './front-end-choice.js';
+import { FUSE_BYTES, FuseChannel, REPLY_AT, REQUEST_BYTES } from './fuse-channel.js';
+import { FuseLoop } from './fuse-loop.js';
+import { FuseServer } from './fuse-server.js';
+import { pagerMount, type PagerOptions } from './options.js';
+import { clearFuseRemains } from './fuse-remains.js';
+import { UBLK_BYTES, UblkChannel } from './ublk-channel.js';
+import { UblkControl } from './ublk-control.js';
+import { UblkQueue } from './ublk-queue.js';
+import { clearUblkRemains } from './ublk-remains.js';
+import { takeDevice } from './ublk-takeover.js';
+import { Ublk } from './ublk.js';
+
+/** All front ends: a further one is added here, and to ChannelPlan. */
+function createFrontEnd(name: FrontEndName, options: PagerOptions): FrontEnd {
+  return name === 'ublk' ? Ublk.create(options) : new FuseLoop(pagerMount(options.runtimeDir));
+}
+
+/**
+ * The first that can be used of what the setting allows, prepared. Errors: AZ_UBLK_MISSING, AZ_UBLK_STUCK,
+ * AZ_FUSE_MISSING.
+ */
+export function prepareFrontEnd(options: PagerOptions): {
+  frontEnd: FrontEnd;
+  channel: ChannelPlan;
+  choice: FrontEndChoice;
+} {
+  const choice = chooseFrontEnd(options.frontEnd);
+  loadModule(choice.frontEnd);
+  try {
+    const frontEnd = createFrontEnd(choice.frontEnd, options);
+    return { frontEnd, channel: frontEnd.prepare(), choice };
+  } catch (error) {
+    const missing = error instanceof AgentZipError && error.code === 'AZ_UBLK_MISSING';
+    if (options.frontEnd !== 'auto' || !missing) throw error;
+    const frontEnd = createFrontEnd('fuse-loop', options);
+    const reason = `no ublk: ${String(error.details.reason)}`;
+    return { frontEnd, channel: frontEnd.prepare(), choice: { frontEnd: 'fuse-loop', reason } };
+  }
+}
+
+/** The device of a pager that is gone: served, and swap already. */
+export function adoptFrontEnd(plan: ChannelPlan, options: PagerOptions, device: string): FrontEnd {
+  if (plan.frontEnd === 'ublk') return Ublk.adopt(options, plan.id);
+  return FuseLoop.adopt(pagerMount(options.runtimeDir), device);
+}
+
+/**
+ * Takes away what pagers that died left behind, whatever their front end. Only for whoever holds the pager's lock. Pages
+ * that were out are lost: processes that need them get SIGBUS. Returns what it removed.
+ */
+export async function clearRemains(runtimeDir: string): Promise<string[]> {
+  const cleared = [await clearFuseRemains(pagerMount(runtimeDir)), await clearUblkRemains(runtimeDir)];
+  return cleared.flat();
+}
+
+/** What a standby needs of the pager's channel while that lives: what it holds itself keeps the device alive. */
+export function inheritChannel(plan: ChannelPlan, pager: number): ChannelPlan {
+  return plan.frontEnd === 'ublk' ? plan : { ...plan, fd: pidfdGetfd(pager, plan.fd) };
+}
+
+/** Bytes of the data loop's workspace that a channel takes, from its beginning. */
+export const channelBytes = ({ frontEnd }: ChannelPlan): number =>
+  frontEnd === 'ublk' ? UBLK_BYTES : FUSE_BYTES;
+
+/**
+ * The data loop's end of a channel. `deadPid`: of the pager whose place it will take; null when it serves from now on.
+ */
+export function openChannel(
+  plan: ChannelPlan,
+  store: Store,
+  workspace: Workspace,
+  deadPid: number | null,
+): Channel {
+  if (plan.frontEnd === 'ublk') {
+    const queue = new UblkQueue();
+    if (deadPid === null) queue.open(plan.id);
+    // All that can be made before it is needed.
+    const control = deadPid === null ? null : new UblkControl();
+    return new UblkChannel(store, workspace, queue, () => {
+      if (control !== null && deadPid !== null) takeDevice(control, queue, plan.id, deadPid);
+    });
+  }
+  const { fd } = plan;
+  const server = new FuseServer(store, workspace, fd, REPLY_AT);
+  return new FuseChannel(server, workspace, fd, (address) => read(fd, address, REQUEST_BYTES));
+}

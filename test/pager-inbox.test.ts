@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { In, MAX_IO, OUT_HEADER_BYTES, Opcode, PUNCH_HOLE, READ_BYTES } from '../src/pager/fuse-protocol.js';
+import { Announced } from '../src/pager/announced.js';
 import { Inbox } from '../src/pager/inbox.js';
 import { fuseServerOver } from './support/fuse-server.js';
 import { testRandom } from './support/seed.js';
@@ -36,7 +37,9 @@ function inboxOf() {
     workspace.bytes.set(request, address - workspace.address);
     return request.length;
   };
-  const inbox = new Inbox(server, workspace, next, SLOTS);
+  /** What was read and not expected. */
+  const demanded: number[] = [];
+  const inbox = new Inbox(server, workspace, next, SLOTS, { note: (slot) => demanded.push(slot) });
   let unique = 0;
   const send = (opcode: number, slot: number, pages: number, data: Uint8Array = new Uint8Array()): number => {
     const request = Buffer.alloc(READ_BYTES + data.length);
@@ -66,7 +69,7 @@ function inboxOf() {
     return found;
   };
   const order = (): number[] => replies().map((reply) => reply.unique);
-  return { inbox, send, replies, order };
+  return { inbox, send, replies, order, demanded };
 }
 
 const page = (byte: number, pages = 1): Uint8Array =>
@@ -87,6 +90,34 @@ test('a read overtakes writes, and reads that are expected', () => {
   inbox.receive();
   expect(order()).toEqual([again]);
   expect(inbox.work()).toBe(false);
+});
+
+test('reads that nobody expected are told, page by page, those that were expected are not', () => {
+  const { inbox, send, order, demanded } = inboxOf();
+  inbox.expect(Uint32Array.of(10, 11, 13, 21));
+  // The kernel joins what lies together: of the first only slot 12 was not expected, of the second only the last was.
+  const joined = send(Opcode.READ, 10, 4);
+  const urgent = send(Opcode.READ, 20, 2);
+  const again = send(Opcode.READ, 10, 1);
+  while (inbox.receive());
+  expect(order()).toEqual([urgent, again]);
+  while (inbox.work());
+  expect(order()).toEqual([joined]);
+  expect(demanded).toEqual([12, 20, 10]);
+  send(Opcode.READ, 21, 1);
+  send(Opcode.READ, SLOTS - 1, 3);
+  while (inbox.receive());
+  expect(demanded.slice(3)).toEqual([21, SLOTS - 1]);
+});
+
+test('what was expected and not read is forgotten after two seconds', () => {
+  const announced = new Announced(100);
+  announced.add(Uint32Array.of(1, 2, 99, 100), 1000);
+  announced.add(Uint32Array.of(3), 2500);
+  announced.age(2999);
+  expect([1, 1, 50].map((slot) => announced.take(slot))).toEqual([true, false, false]);
+  announced.age(3000);
+  expect([2, 99, 3].map((slot) => announced.take(slot))).toEqual([false, false, true]);
 });
 
 test('neither writes nor expected reads wait for the others to end', () => {

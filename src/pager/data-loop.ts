@@ -16,6 +16,7 @@ import { Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
 import { FuseServer } from './fuse-server.js';
 import { FUSE_BYTES, Inbox, REPLY_AT, REQUEST_BYTES } from './inbox.js';
+import { ReadLogWriter } from './read-log.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from './threads.js';
 import { warmUp } from './warm-up.js';
 
@@ -46,7 +47,7 @@ const attention = new Attention(input.attention, input.wakeFd);
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const server = new FuseServer(store, workspace, input.fuseFd, REPLY_AT);
 const nextRequest = (address: number): number => read(input.fuseFd, address, REQUEST_BYTES);
-const inbox = new Inbox(server, workspace, nextRequest, tables.slots);
+const inbox = new Inbox(server, workspace, nextRequest, tables.slots, new ReadLogWriter(input.readLog));
 
 function commitResults(limit: number): boolean {
   let more = false;
@@ -120,6 +121,7 @@ function keepHouse(): boolean {
     keptHouseAt = performance.now();
     punchesLeft = HOUSE.punches;
     store.objects.compact(HOUSE.objects);
+    inbox.age();
   }
   if (punchesLeft === 0) return false;
   const done = store.arena.trim(1, HOUSE.segments);

@@ -1,7 +1,9 @@
 import { PAGE } from '../native/libc.js';
 import type { Workspace } from '../codec/kernels.js';
+import { Announced } from './announced.js';
 import { In, MAX_IO, Opcode, READ_BYTES } from './fuse-protocol.js';
 import { REPLY_BYTES, type FuseServer } from './fuse-server.js';
+import type { ReadLogWriter } from './read-log.js';
 
 /** The largest request. */
 export const REQUEST_BYTES = MAX_IO + PAGE;
@@ -28,8 +30,7 @@ export class Inbox {
   /** Pages of the oldest write that are stored. */
   private done = 0;
   private readonly reads = new Queue();
-  /** A bit a slot. */
-  private readonly expected: Uint8Array;
+  private readonly announced: Announced;
   private readsTurn = false;
 
   constructor(
@@ -37,14 +38,21 @@ export class Inbox {
     private readonly workspace: Workspace,
     /** Reads a request of at most REQUEST_BYTES to a native address; returns its length, less than 1 when there is none. */
     private readonly next: (address: number) => number,
-    slots: number,
+    private readonly slots: number,
+    /** Is told of every slot that is read and was not expected. */
+    private readonly log: Pick<ReadLogWriter, 'note'>,
   ) {
-    this.expected = new Uint8Array(Math.ceil(slots / 8));
+    this.announced = new Announced(slots);
   }
 
   /** These slots are about to be read by somebody who can wait. */
   expect(slots: Uint32Array): void {
-    for (const slot of slots) this.expected[slot >> 3] |= 1 << (slot & 7);
+    this.announced.add(slots, performance.now());
+  }
+
+  /** Forgets what was expected and has not come. */
+  age(): void {
+    this.announced.age(performance.now());
   }
 
   /** Finds a place for a request of any kind. False: what waits must be done first. */
@@ -101,14 +109,20 @@ export class Inbox {
     return true;
   }
 
-  /** Is the first page of a read expected? It is not any more. */
+  /**
+   * Is the first page of a read expected? What is read is not expected any more. The kernel joins reads of slots that lie
+   * together, so some pages of one may be expected and others not.
+   */
   private isExpected(at: number): boolean {
     const { words } = this.workspace;
-    const slot = (words[(at + In.OFFSET) / 4] + words[(at + In.OFFSET) / 4 + 1] * 2 ** 32) / PAGE;
-    const bit = 1 << (slot & 7);
-    const found = (this.expected[slot >> 3] & bit) !== 0;
-    if (found) this.expected[slot >> 3] &= ~bit;
-    return found;
+    const first = (words[(at + In.OFFSET) / 4] + words[(at + In.OFFSET) / 4 + 1] * 2 ** 32) / PAGE;
+    const end = Math.min(this.slots, first + words[(at + In.SIZE) / 4] / PAGE);
+    let expected = false;
+    for (let slot = first; slot < end; slot++) {
+      if (!this.announced.take(slot)) this.log.note(slot);
+      else if (slot === first) expected = true;
+    }
+    return expected;
   }
 }
 

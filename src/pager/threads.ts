@@ -12,6 +12,8 @@ export interface DataLoopInput {
   storeFd: number;
   volatile: VolatileMapping;
   fuseFd: number;
+  /** Address of the log of reads. */
+  readLog: number;
   /** eventfd that ends the loop's poll. */
   wakeFd: number;
   /** Word that is 1 while there is something to look at besides requests. */

@@ -13,6 +13,7 @@ import { createVolatile, Volatile, volatileBytes } from '../store/volatile.js';
 import { In, Opcode, PUNCH_HOLE } from './fuse-protocol.js';
 import { FuseServer } from './fuse-server.js';
 import { FUSE_BYTES, Inbox, REPLY_AT } from './inbox.js';
+import { createReadLog, READ_LOG_BYTES, ReadLogWriter } from './read-log.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
@@ -29,12 +30,13 @@ export function warmUp(workspace: Workspace): void {
   const mapping = formatStore(fd, GEOMETRY);
   const tables = new Tables(mapping);
   const indexes = createVolatile(GEOMETRY, 1);
+  const log = createReadLog();
   try {
     const shared = new Volatile(indexes, tables);
     const options = { fd, stagingBytes: 16 * PAGE, scratch: FUSE_BYTES };
     const store = new Store(tables, shared, new PackSet(), workspace, options);
     recover(store, shared);
-    exercise(workspace, new FuseServer(store, workspace, sink, REPLY_AT));
+    exercise(workspace, new FuseServer(store, workspace, sink, REPLY_AT), new ReadLogWriter(log.address));
     recover(store, shared);
     workspace.bytes.fill(0, 0, FUSE_BYTES);
     // Twice: each half of the young generation is touched by one of them.
@@ -42,16 +44,18 @@ export function warmUp(workspace: Workspace): void {
   } finally {
     munmap(indexes.address, volatileBytes(indexes));
     munmap(mapping.address, layout(GEOMETRY).bytes);
+    munmap(log.address, READ_LOG_BYTES);
+    close(log.fd);
     close(indexes.fd);
     close(fd);
     closeSync(sink);
   }
 }
 
-function exercise(workspace: Workspace, server: FuseServer): void {
+function exercise(workspace: Workspace, server: FuseServer, log: ReadLogWriter): void {
   const { words, bytes } = workspace;
   // Each request is put where it would be read to: an empty inbox reads to offset 0.
-  const inbox = new Inbox(server, workspace, () => words[In.LENGTH / 4], GEOMETRY.slots);
+  const inbox = new Inbox(server, workspace, () => words[In.LENGTH / 4], GEOMETRY.slots, log);
   const request = (opcode: number, slot: number, length: number): void => {
     words.fill(0, 0, In.WRITE_DATA / 4);
     words[In.LENGTH / 4] = In.WRITE_DATA + (opcode === Opcode.WRITE ? length : 0);
@@ -72,6 +76,7 @@ function exercise(workspace: Workspace, server: FuseServer): void {
     request(Opcode.WRITE, slot, PAGES * PAGE);
     if (round % 2 === 0) inbox.expect(Uint32Array.of(slot));
     request(Opcode.READ, slot, PAGES * PAGE);
+    inbox.age();
     if (round % 4 === 0) request(Opcode.FALLOCATE, slot, PAGES * PAGE);
   }
 }

@@ -1,6 +1,7 @@
 import { AgentZipError } from '../errors.js';
 import { rangesOfPages, restore } from '../memory/restore.js';
 import { announcer } from './announce.js';
+import { noteSlots } from './claims.js';
 import type { Context } from './context.js';
 import type { Member } from './member.js';
 import { NOTHING, putBackBets, type Restored } from './put-back.js';
@@ -18,6 +19,7 @@ export class Restorer {
     if (!this.context.policy.prefetch.enabled) return;
     sandbox.prepared = true;
     this.context.predictor.prepare(sandbox);
+    noteSlots(this.context, sandbox);
   }
 
   /** Puts back what the next tool will probably use. */

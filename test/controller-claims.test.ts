@@ -35,29 +35,29 @@ test('a slot that is another sandbox’s is left alone for the rest of the windo
 
 test('a slot both sandboxes show stays with the first', () => {
   const owners = new SlotOwners(100);
-  expect(owners.take(5, 1, () => expect.unreachable())).toBe(true);
-  expect(owners.take(5, 1, () => expect.unreachable())).toBe(true);
-  expect(owners.take(5, 2, (other, slot) => other === 1 && slot === 5)).toBe(false);
+  expect(owners.take(5, 1, 9, () => expect.unreachable())).toBe(true);
+  expect(owners.take(5, 1, 9, () => expect.unreachable())).toBe(true);
+  expect(owners.take(5, 2, 9, (other, slot) => other === 1 && slot === 5)).toBe(false);
 });
 
 test('a slot the first no longer shows goes to the second', () => {
   const owners = new SlotOwners(100);
-  owners.take(5, 1, takeAll);
-  expect(owners.take(5, 2, () => false)).toBe(true);
-  expect(owners.take(5, 1, (other) => other === 2)).toBe(false);
+  owners.take(5, 1, 9, takeAll);
+  expect(owners.take(5, 2, 9, () => false)).toBe(true);
+  expect(owners.take(5, 1, 9, (other) => other === 2)).toBe(false);
 });
 
 test('the slots of a sandbox that is gone are free', () => {
   const owners = new SlotOwners(100);
-  owners.take(5, 1, takeAll);
+  owners.take(5, 1, 9, takeAll);
   owners.forget(1);
-  expect(owners.take(5, 2, () => expect.unreachable())).toBe(true);
+  expect(owners.take(5, 2, 9, () => expect.unreachable())).toBe(true);
 });
 
 test('the header and what lies outside the device are never claimed', () => {
   const owners = new SlotOwners(100);
-  expect(owners.take(0, 1, takeAll)).toBe(false);
-  expect(owners.take(100, 1, takeAll)).toBe(false);
+  expect(owners.take(0, 1, 9, takeAll)).toBe(false);
+  expect(owners.take(100, 1, 9, takeAll)).toBe(false);
 });
 
 test('each page is mapped within the mapping that holds it', () => {

@@ -48,6 +48,27 @@ test('it stops within one vector when it is cancelled', async () => {
   expect(result).toMatchObject({ pages: 512, gone: false });
 });
 
+test('each vector is announced before it is asked for, and not long before', async () => {
+  const { target, address } = await start(1000);
+  const order: string[] = [];
+  await restore(target, [{ address, length: 1000 * PAGE }], {
+    cancelled: () => order.push('begin') < 0,
+    announce: async ([{ address: at, length }]) =>
+      void order.push(`${(at - address) / PAGE}+${length / PAGE}`),
+  });
+  expect(order).toEqual(['0+256', 'begin', '256+256', 'begin', '512+256', 'begin', '768+232', 'begin']);
+});
+
+test('an announcement that fails fails the restore, whenever it is found out', async () => {
+  const { target, address } = await start(600);
+  let times = 0;
+  const announce = async (): Promise<void> => {
+    if (++times === 2) throw new Error('the pager is gone');
+  };
+  const options = { cancelled: () => false, announce };
+  await expect(restore(target, [{ address, length: 600 * PAGE }], options)).rejects.toThrow(/pager is gone/);
+});
+
 test('it stops cleanly when the process is gone', async () => {
   const { target, address } = await start(10);
   await python!.stop();

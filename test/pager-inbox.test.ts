@@ -3,9 +3,10 @@ import { constants } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Ask } from '../src/pager/channel.js';
 import { MAX_IO } from '../src/pager/fuse-protocol.js';
+import { Announced } from '../src/pager/announced.js';
 import { Inbox } from '../src/pager/inbox.js';
 import { Counter } from '../src/store/volatile.js';
-import { playChannel, type PlayedChannel } from './support/channels.js';
+import { playChannel } from './support/channels.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
@@ -23,10 +24,13 @@ afterEach(() => {
   bench.close();
 });
 
-function inboxOf(name: 'fuse-loop' | 'ublk'): PlayedChannel & { inbox: Inbox; order: () => number[] } {
+function inboxOf(name: 'fuse-loop' | 'ublk') {
   const played = playChannel(name, bench, fd);
   const order = (): number[] => played.replies().map((reply) => reply.unique);
-  return { ...played, inbox: new Inbox(played.channel, SLOTS), order };
+  /** What was read and not expected. */
+  const demanded: number[] = [];
+  const inbox = new Inbox(played.channel, SLOTS, { note: (slot) => demanded.push(slot) });
+  return { ...played, inbox, order, demanded };
 }
 
 const page = (byte: number, pages = 1): Uint8Array =>
@@ -48,6 +52,24 @@ describe.each(['fuse-loop', 'ublk'] as const)('requests of %s', (name) => {
     inbox.receive();
     expect(order()).toEqual([again]);
     expect(inbox.work()).toBe(false);
+  });
+
+  test('reads that nobody expected are told, page by page, those that were expected are not', () => {
+    const { inbox, send, order, demanded } = inboxOf(name);
+    inbox.expect(Uint32Array.of(10, 11, 13, 21));
+    // The kernel joins what lies together: of the first only slot 12 was not expected, of the second only the last was.
+    const joined = send(Ask.READ, 10, 4);
+    const urgent = send(Ask.READ, 20, 2);
+    const again = send(Ask.READ, 10, 1);
+    while (inbox.receive());
+    expect(order()).toEqual([urgent, again]);
+    while (inbox.work());
+    expect(order()).toEqual([joined]);
+    expect(demanded).toEqual([12, 20, 10]);
+    send(Ask.READ, 21, 1);
+    send(Ask.READ, SLOTS - 1, 3);
+    while (inbox.receive());
+    expect(demanded.slice(3)).toEqual([21, SLOTS - 1]);
   });
 
   test('neither writes nor expected reads wait for the others to end', () => {
@@ -143,4 +165,14 @@ describe.each(['fuse-loop', 'ublk'] as const)('requests of %s', (name) => {
     expect(bench.tables.slotObject.slice(0, 8).every((object) => object === 0)).toBe(true);
     expect(violations({ tables: bench.tables, store })).toEqual([]);
   });
+});
+
+test('what was expected and not read is forgotten after two seconds', () => {
+  const announced = new Announced(100);
+  announced.add(Uint32Array.of(1, 2, 99, 100), 1000);
+  announced.add(Uint32Array.of(3), 2500);
+  announced.age(2999);
+  expect([1, 1, 50].map((slot) => announced.take(slot))).toEqual([true, false, false]);
+  announced.age(3000);
+  expect([2, 99, 3].map((slot) => announced.take(slot))).toEqual([false, false, true]);
 });

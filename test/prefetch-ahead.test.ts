@@ -9,6 +9,7 @@ import { Registry } from '../src/controller/registry.js';
 import type { Sandbox } from '../src/controller/sandbox.js';
 import { Mark } from '../src/controller/usage.js';
 import { PAGE } from '../src/native/libc.js';
+import type { PagerClient } from '../src/pager/client.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { Python } from './support/python.js';
@@ -18,10 +19,13 @@ let python: Python;
 let registry: Registry;
 let sandbox: Sandbox;
 let member: Member;
+/** Slots that the pager was told of. */
+let expected: number[];
 /** First page of an area of 64. */
 let first: number;
 
 beforeEach(async () => {
+  expected = [];
   python = await Python.start();
   first = (await python.area(64)) / PAGE;
   await python.run('touch(0, 0, 64)');
@@ -42,13 +46,17 @@ function forerunner(enabled = true): Forerunner {
   const policy = { ...DEFAULT_POLICY, prefetch: { ...DEFAULT_POLICY.prefetch, enabled } };
   const follow = (_sandbox: Sandbox, of: Member, page: number): number[] =>
     [1, 2, 3, 4].map((distance) => page + distance).filter((near) => of.usage.mark(near) === Mark.NONE);
-  return new Forerunner({ policy, pollProbes: () => {} }, { follow } as unknown as Predictor);
+  const pager = { expect: async (slots: Uint32Array) => void expected.push(...slots) };
+  const context = { policy, pager: pager as unknown as PagerClient, pollProbes: () => {} };
+  return new Forerunner(context, { follow } as unknown as Predictor);
 }
 
 const ready = (page: number): boolean => member.usage.mark(page) === (Mark.READY | Mark.AHEAD);
 
 test('pages that follow a demand fault are read ahead, each once, and a tool that is quicker counts as waiting', async () => {
   const runner = forerunner();
+  member.refresh({ flags: false, swapType: 31 });
+  for (let page = 0; page < 64; page++) member.look?.slots.set(first + page, 100 + page);
   runner.demanded(sandbox, member, first);
   runner.demanded(sandbox, member, first + 1);
   expect(member.usage.mark(first + 4)).toBe(Mark.ASKED);
@@ -60,6 +68,8 @@ test('pages that follow a demand fault are read ahead, each once, and a tool tha
     ...[true, false, true, true, true, false],
   ]);
   expect(sandbox.prefetchRoom).toBe(95);
+  // All of it is announced, so that it is not taken for what a tool waits for.
+  expect(expected).toEqual([101, 102, 103, 104, 105]);
 });
 
 test('it keeps to the room that the policy leaves', async () => {

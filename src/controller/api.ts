@@ -203,7 +203,16 @@ export interface Status {
   alerts: Alert[];
   /** `warnings`: what of it can not be told. */
   memory: HostMemoryStatus & { warnings: string[] };
-  probes: { attached: string[]; warnings: string[]; events: number; dropped: number };
+  probes: {
+    attached: string[];
+    warnings: string[];
+    events: number;
+    dropped: number;
+    /** What tells which pages a tool waits for, see `detect.faults` in the policy; `none`: the page tables, afterwards. */
+    faults: 'reads' | 'probes' | 'none';
+    /** Reads of the pager that came too fast to be taken in. */
+    lostReads: number;
+  };
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];
 }

@@ -30,13 +30,13 @@ export function claimable(
   first: Slots,
   second: Slots,
   claimed: Slots,
-  take: (slot: number) => boolean,
+  take: (slot: number, page: number) => boolean,
 ): { pages: number[]; slots: number[] } {
   const pages: number[] = [];
   const slots: number[] = [];
   second.forEach((page, slot) => {
     if (first.get(page) !== slot || claimed.get(page) === slot) return;
-    if (take(slot)) {
+    if (take(slot, page)) {
       pages.push(page);
       slots.push(slot);
     } else {
@@ -79,6 +79,24 @@ function othersShow({ registry, info }: Context): (tag: number, slot: number) =>
   };
 }
 
+/**
+ * Notes whose the slots are that the last looks at a sandbox's processes show, claimed or not: its tools are about to read
+ * them. Slots that another sandbox's last look shows stay with that one.
+ */
+export function noteSlots(
+  { owners, registry }: Pick<Context, 'owners' | 'registry'>,
+  sandbox: Sandbox,
+): void {
+  const shows = (other: number, slot: number): boolean => {
+    const page = owners.pageOf(slot);
+    const members = registry.tagged(other)?.members.values() ?? [];
+    for (const { look } of members) if (look?.slots.get(page) === slot) return true;
+    return false;
+  };
+  for (const { look } of sandbox.members.values())
+    look?.slots.forEach((page, slot) => owners.take(slot, sandbox.tag, page, shows));
+}
+
 async function claimMember(
   context: Context,
   sandbox: Sandbox,
@@ -89,8 +107,8 @@ async function claimMember(
 ): Promise<void> {
   const { owners, templates, pager } = context;
   const shows = othersShow(context);
-  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot) =>
-    owners.take(slot, sandbox.tag, shows),
+  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot, page) =>
+    owners.take(slot, sandbox.tag, page, shows),
   );
   const base = templates.baseFor(sandbox);
   const templatePages = templatePagesOf(

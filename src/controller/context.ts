@@ -27,7 +27,7 @@ export interface Context {
   readonly hostPressure: HostPressure;
   readonly telemetry: Telemetry;
   readonly metrics: Metrics;
-  /** Takes what the probes have reported so far, before it is built on. */
+  /** Takes what the probes have reported and the pager has read so far, before it is built on. */
   readonly pollProbes: () => void;
   /** Are all living processes that descend from the sandbox's its members? False when it can not be known. */
   readonly knowsLineage: (sandbox: Sandbox) => boolean;

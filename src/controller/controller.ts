@@ -7,7 +7,7 @@ import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
 import type { Policy } from '../policy/policy.js';
-import { Probes } from '../telemetry/probes.js';
+import type { Probes } from '../telemetry/probes.js';
 import {
   EVENT_TYPES,
   type ControllerApi,
@@ -20,8 +20,10 @@ import {
   type TemplateStatus,
 } from './api.js';
 import type { Context } from './context.js';
+import { DemandFaults } from './demand-faults.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
+import { openFaultSource, readsOf, seenBy, type FaultSource } from './fault-source.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
 import { Predictions } from './predictions.js';
@@ -67,7 +69,7 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
     standby,
   });
   try {
-    return await AgentController.over(pager, policy, telemetry, Probes.load());
+    return await AgentController.over(pager, policy, telemetry, await openFaultSource(pager, policy.detect));
   } catch (error) {
     pager.close();
     throw error;
@@ -82,26 +84,32 @@ export class AgentController implements Controller {
   private readonly opener: WindowOpener;
   private readonly following: Following;
   private readonly detection: Detection;
+  private readonly demand: DemandFaults;
+  private readonly probes: Probes;
   private readonly saving: NodeJS.Timeout;
   private enabled: boolean;
 
   private constructor(
     private readonly context: Context,
-    private readonly probes: Probes,
+    private readonly source: FaultSource,
     private readonly watcher: ProbeWatcher,
     private readonly own: { pids: number[] },
   ) {
     this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
+    const { registry, owners } = context;
+    const probes = (this.probes = source.probes);
+    this.demand = new DemandFaults(source.reads, registry, owners);
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.opener = new WindowOpener(context, this.runner, () => this.enabled);
     this.detection = new Detection({
-      ...{ policy: context.policy.detect, probes, registry: context.registry },
+      ...{ policy: context.policy.detect, probes, registry },
       poll: () => this.following.poll(),
       onPhase: (sandbox, phase) => this.detected(sandbox, phase),
     });
     const forerunner = new Forerunner(context, context.predictor);
-    this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox), forerunner);
+    const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
+    this.following = new Following(probes, registry, vacant, forerunner, this.demand);
     this.following.watch = this.detection.watch;
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
@@ -109,17 +117,17 @@ export class AgentController implements Controller {
     context.hostPressure.onShort = () => this.opener.useAll();
   }
 
-  /** A controller over a pager that is connected and probes that are loaded; it closes both. */
+  /** A controller over a pager that is connected, and what tells of faults; it closes both. */
   static async over(
     pager: PagerClient,
     policy: Policy,
     telemetry: Telemetry,
-    probes: Probes,
+    source: FaultSource,
   ): Promise<AgentController> {
     const info = await pager.request('hello', {});
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
-    const watcher = new ProbeWatcher(probes);
+    const watcher = new ProbeWatcher(source.probes);
     const registry = new Registry(own, watcher);
     const templates = new Templates(pager, `${policy.paths.stateDir}/templates`, (pid) =>
       registry.checkProcess(pid),
@@ -139,7 +147,7 @@ export class AgentController implements Controller {
         pollProbes: () => controller.following.poll(),
         knowsLineage: (sandbox) => watcher.complete && controller.following.knowsLineage(sandbox),
       },
-      probes,
+      source,
       watcher,
       own,
     );
@@ -280,9 +288,14 @@ export class AgentController implements Controller {
       alerts: [...alertsOf(pager, templateStatuses), ...predictor.models.alerts],
       probes: {
         attached: [...this.probes.attached],
-        warnings: [...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
+        warnings: [
+          ...this.source.warnings,
+          ...[...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
+        ],
         events,
         dropped,
+        faults: seenBy(this.probes, this.demand),
+        lostReads: this.demand.lost,
       },
       sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
       templates: templateStatuses,
@@ -297,11 +310,15 @@ export class AgentController implements Controller {
   async drain(): Promise<void> {
     const before = this.enabled;
     this.disable();
+    // What swapoff reads no tool waits for.
+    this.demand.muted = true;
     try {
       await this.idle();
       await this.context.pager.request('drain', {});
     } catch (error) {
       this.enabled = before;
+      this.following.poll();
+      this.demand.muted = false;
       throw error;
     }
   }
@@ -316,6 +333,7 @@ export class AgentController implements Controller {
     this.context.predictor.models.saveAll();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
+    this.demand.close();
     this.context.pager.close();
     await this.pagerGone;
   }
@@ -327,6 +345,12 @@ export class AgentController implements Controller {
     this.own.pids = [process.pid, info.pid];
     for (const sandbox of registry.all())
       for (const member of sandbox.members.values()) member.claimed.clear();
+    void this.followReads();
+  }
+
+  /** The log of reads has gone with the pager that kept it. */
+  private async followReads(): Promise<void> {
+    if (this.demand.able) this.demand.follow(await readsOf(this.context.pager, this.source.warnings));
   }
 
   private prefetchLate(sandbox: Sandbox): void {

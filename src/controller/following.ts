@@ -4,7 +4,9 @@ import { isAlive } from '../memory/process.js';
 import type { Probes } from '../telemetry/probes.js';
 import type { TelemetrySink, Traffic } from '../telemetry/events.js';
 import type { PhaseWatch } from '../telemetry/phase-watch.js';
+import type { DemandFaults, OnDemand } from './demand-faults.js';
 import type { Forerunner } from './forerunner.js';
+import type { Member } from './member.js';
 import type { Registry, Watcher } from './registry.js';
 import type { Sandbox } from './sandbox.js';
 import { isDemand } from './usage.js';
@@ -39,7 +41,10 @@ export class ProbeWatcher implements Watcher {
   }
 }
 
-/** Follows the processes of sandboxes through what the probes report, and takes their faults as evidence of use. */
+/**
+ * Follows the processes of sandboxes through what the probes report, and takes as evidence of use what they waited for: by the
+ * pager's reads, or by their faults where those are probed.
+ */
 export class Following implements TelemetrySink {
   private readonly timer: NodeJS.Timeout;
   /** Is told what bears on phases. */
@@ -54,6 +59,7 @@ export class Following implements TelemetrySink {
     private readonly onVacant: (sandbox: Sandbox) => void,
     /** Told of pages that a tool had to wait for; `go` after the last one of a poll. */
     private readonly forerunner: Pick<Forerunner, 'demanded' | 'go'> | null = null,
+    private readonly faults: Pick<DemandFaults, 'poll'> | null = null,
   ) {
     this.timer = setInterval(() => this.poll(), POLL_MS).unref();
   }
@@ -75,6 +81,8 @@ export class Following implements TelemetrySink {
   /** Takes what has been reported so far. */
   poll(): void {
     this.probes.poll(this);
+    // A fault that is under way is soon over, and tells then.
+    if (this.faults?.poll(this.onDemand) === true) this.hurry();
     this.forerunner?.go();
   }
 
@@ -98,11 +106,17 @@ export class Following implements TelemetrySink {
     if (!member.isOut(page)) return;
     const mark = member.usage.mark(page);
     // A page that was put back faults at its first write: it is wanted, and was not waited for.
-    if (member.usage.used(page) && isDemand(mark)) {
-      sandbox.demandFaults++;
-      this.forerunner?.demanded(sandbox, member, page);
-      this.hurry();
-    }
+    if (member.usage.used(page) && isDemand(mark)) this.waited(sandbox, member, page);
+  }
+
+  private readonly onDemand: OnDemand = (sandbox, member, page) => {
+    if (member.usage.demanded(page)) this.waited(sandbox, member, page);
+  };
+
+  private waited(sandbox: Sandbox, member: Member, page: number): void {
+    sandbox.demandFaults++;
+    this.forerunner?.demanded(sandbox, member, page);
+    this.hurry();
   }
 
   fork(tag: number, _parentPid: number, childPid: number, timeNs: number): void {

@@ -1,4 +1,5 @@
 import { forEachPage, readAhead, rangesOfPages, type Range } from '../memory/restore.js';
+import { announcer } from './announce.js';
 import type { Context } from './context.js';
 import type { Member } from './member.js';
 import type { Predictor } from './predictor.js';
@@ -14,7 +15,7 @@ export class Forerunner {
   private running = false;
 
   constructor(
-    private readonly context: Pick<Context, 'policy' | 'pollProbes'>,
+    private readonly context: Pick<Context, 'policy' | 'pager' | 'pollProbes'>,
     private readonly predictor: Predictor,
   ) {}
 
@@ -55,7 +56,9 @@ export class Forerunner {
           sandbox.prefetchedPages++;
         });
       };
-      await readAhead(member.pidfd, rangesOfPages(pages), { cancelled: () => signal.aborted, restored });
+      const announce = announcer(this.context.pager, member);
+      const cancelled = (): boolean => signal.aborted;
+      await readAhead(member.pidfd, rangesOfPages(pages), { cancelled, announce, restored });
     }
   }
 

@@ -1,4 +1,5 @@
 import { forEachPage, rangesOfPages, restoreParts, type Range } from '../memory/restore.js';
+import { announcer } from './announce.js';
 import type { Context } from './context.js';
 import { SAMPLE_OF } from './forecast.js';
 import type { Member } from './member.js';
@@ -29,14 +30,11 @@ export async function putBackBets(
   signal: AbortSignal,
 ): Promise<Restored> {
   if (bets.length === 0) return NOTHING;
-  const slots: number[] = [];
+  let asked = 0;
   for (const { process: member, pages } of bets) {
-    for (const { page } of pages) {
-      member.usage.ask(page);
-      slots.push(member.look?.slots.get(page) ?? 0);
-    }
+    for (const { page } of pages) member.usage.ask(page);
+    asked += pages.length;
   }
-  await pager.expect(Uint32Array.from(slots).filter((slot) => slot !== 0));
   const mapped = new Map<Member, number[]>();
   let count = 0;
   const parts = bets.map(({ process: target, pages }) => {
@@ -55,11 +53,14 @@ export async function putBackBets(
       });
     };
     const maps = (page: number): boolean => marks.get(page) === Mark.MAPPED;
-    return { target, ranges: rangesOfPages(marks.keys()), maps, restored };
+    return {
+      ...{ target, ranges: rangesOfPages(marks.keys()), maps, restored },
+      announce: announcer(pager, target),
+    };
   });
   const { cpuMs } = await restoreParts(parts, { cancelled: () => signal.aborted });
   const pages = signal.aborted ? count : count - verify(mapped, info.swapType);
-  return { pages, left: slots.length - pages, cpuMs };
+  return { pages, left: asked - pages, cpuMs };
 }
 
 /** What should be mapped and is still out was not put back: the tool will have to wait for it. Returns how many. */

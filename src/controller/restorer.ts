@@ -1,5 +1,7 @@
 import { AgentZipError } from '../errors.js';
 import { rangesOfPages, restore } from '../memory/restore.js';
+import { announcer } from './announce.js';
+import { noteSlots } from './claims.js';
 import type { Context } from './context.js';
 import type { Member } from './member.js';
 import { NOTHING, putBackBets, type Restored } from './put-back.js';
@@ -17,6 +19,7 @@ export class Restorer {
     if (!this.context.policy.prefetch.enabled) return;
     sandbox.prepared = true;
     this.context.predictor.prepare(sandbox);
+    noteSlots(this.context, sandbox);
   }
 
   /** Puts back what the next tool will probably use. */
@@ -62,11 +65,7 @@ export class Restorer {
   }
 
   private async putBack(member: Member, pages: readonly number[]): Promise<void> {
-    const { slots } = member.look ?? {};
-    if (slots !== undefined) {
-      const expected = Uint32Array.from(pages, (page) => slots.get(page)).filter((slot) => slot !== 0);
-      await this.context.pager.expect(expected);
-    }
-    await restore(member, rangesOfPages(pages), { cancelled: () => false });
+    const announce = announcer(this.context.pager, member);
+    await restore(member, rangesOfPages(pages), { cancelled: () => false, announce });
   }
 }

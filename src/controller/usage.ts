@@ -60,6 +60,13 @@ export class Usage {
     return true;
   }
 
+  /** A tool has waited for it, whatever else was done to bring it back. Returns whether its use is news. */
+  demanded(page: number): boolean {
+    if (this.isUsed(page)) return false;
+    this.missing(page);
+    return this.used(page);
+  }
+
   isUsed(page: number): boolean {
     return (this.mark(page) & Mark.USED) !== 0;
   }

@@ -9,6 +9,7 @@ export {
   isAnonymous,
   isGuard,
   isOwned,
+  isPresent,
   isSwapped,
   swapOffset,
   swapType,

@@ -12,6 +12,8 @@ const TOUCH_PAGES = 256;
 export interface RestoreOptions {
   /** Asked before every vector of 1 MiB; true stops there. */
   cancelled: () => boolean;
+  /** Awaited before a vector is asked for. Not earlier: a tool that comes to its pages until then waits for them itself. */
+  announce?: (vector: readonly Range[]) => Promise<unknown>;
 }
 
 export interface RestoreResult {
@@ -73,7 +75,7 @@ export interface Target {
 }
 
 /** Pages of one process to put back, in this order. */
-export interface Part {
+export interface Part extends Pick<RestoreOptions, 'announce'> {
   target: Target;
   ranges: readonly Range[];
   /** Which pages are mapped too; default: all. The others are only read into the swap cache. */
@@ -87,24 +89,37 @@ export interface Part {
  * reading one byte a page. Measured: 18 + 29 ms for 19 900 pages, against 154 ms by reading alone. A process that is
  * gone is passed over. Resolves to the CPU time of the threads that did it.
  */
-export async function restoreParts(parts: readonly Part[], { cancelled }: RestoreOptions): Promise<CpuTime> {
+export async function restoreParts(
+  parts: readonly Part[],
+  { cancelled }: Pick<RestoreOptions, 'cancelled'>,
+): Promise<CpuTime> {
   const time: CpuTime = { cpuMs: 0 };
   const steps = parts.flatMap((part) =>
     vectorsOf(part.ranges, TOUCH_PAGES * PAGE).map((vector) => ({ ...part, vector })),
   );
+  let over = false;
   const advise = async (i: number): Promise<boolean> => {
     if (i >= steps.length) return true;
-    const { gone, cpuMs } = await adviseVector(steps[i].target.pidfd, steps[i].vector, MADV_WILLNEED);
+    const { target, vector, announce } = steps[i];
+    await announce?.(vector);
+    if (over) return true;
+    const { gone, cpuMs } = await adviseVector(target.pidfd, vector, MADV_WILLNEED);
     time.cpuMs += cpuMs;
     return !gone;
   };
+  const begin = (i: number): Promise<boolean> => {
+    const begun = advise(i);
+    begun.catch(() => {}); // its failure is seen when it is waited for, unless another comes first
+    return begun;
+  };
 
-  let ready = advise(0);
+  let ready = begin(0);
   for (let i = 0; i < steps.length; i++) {
     const { target, vector, maps, restored } = steps[i];
     const alive = await ready;
-    if (cancelled()) return time;
-    ready = advise(i + 1);
+    over = cancelled();
+    if (over) return time;
+    ready = begin(i + 1);
     if (alive && (await touch(target.pid, vector, time, maps))) restored?.(vector);
   }
   return time;
@@ -124,7 +139,8 @@ export async function restore(
     forEachPage(vector, () => {
       result.pages++;
     });
-  result.cpuMs = (await restoreParts([{ target, ranges, restored }], { cancelled })).cpuMs;
+  const { announce } = options;
+  result.cpuMs = (await restoreParts([{ target, ranges, restored, announce }], { cancelled })).cpuMs;
   result.gone = !stopped && result.pages < asked;
   return result;
 }
@@ -133,9 +149,10 @@ export async function restore(
 export async function readAhead(
   pidfd: number,
   ranges: readonly Range[],
-  { cancelled, restored }: RestoreOptions & Pick<Part, 'restored'>,
+  { cancelled, announce, restored }: RestoreOptions & Pick<Part, 'restored'>,
 ): Promise<void> {
   for (const vector of vectorsOf(ranges, TOUCH_PAGES * PAGE)) {
+    await announce?.(vector);
     if (cancelled() || (await adviseVector(pidfd, vector, MADV_WILLNEED)).gone) return;
     restored?.(vector);
   }

@@ -17,6 +17,7 @@ const ANONYMOUS_MASK = HIGH_PRESENT | HIGH_FILE;
 export const isOwned = (high: number): boolean => (high & OWNED_MASK) === OWNED;
 /** Present and anonymous, maybe shared after a fork. */
 export const isAnonymous = (high: number): boolean => (high & ANONYMOUS_MASK) === HIGH_PRESENT;
+export const isPresent = (high: number): boolean => (high & HIGH_PRESENT) !== 0;
 /** Out, or in the swap cache only: in either case the next touch faults. */
 export const isSwapped = (high: number): boolean => (high & HIGH_SWAPPED) !== 0;
 /** Part of a guard region (MADV_GUARD_INSTALL, 6.15): no page at all, although it reads as swapped. */

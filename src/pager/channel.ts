@@ -27,6 +27,8 @@ export interface Channel {
   ask(request: number): Ask;
   /** First slot of a READ. */
   slot(request: number): number;
+  /** Pages of a READ. */
+  pages(request: number): number;
   /** A READ will be answered later: its name from now on. First in, first out, MOST at a time. */
   putAside(request: number): number;
   /** Answers a request that is no WRITE. */

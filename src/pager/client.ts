@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
 import { hasPager } from './options.js';
-import type { Claim, ClaimResult, Op, PagerInfo, Requests } from './protocol.js';
+import type { Claim, ClaimResult, DemandReads, Op, PagerInfo, Requests } from './protocol.js';
+import { ReadLog } from './read-log.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
 const TAKEOVER_TIMEOUT_MS = 10_000;
@@ -85,6 +86,20 @@ export class PagerClient {
   /** See Requests.expect. */
   async expect(slots: Uint32Array): Promise<void> {
     await this.request('expect', {}, bytesOf(slots));
+  }
+
+  /**
+   * What is read on demand, from now on until the pager is replaced. Null: the pager is older than we are and does not tell.
+   * SystemError when it may not be looked into, or has just gone.
+   */
+  async demandReads(): Promise<DemandReads | null> {
+    try {
+      const { pid, fd } = await this.request('readLog', {});
+      return ReadLog.of(pid, fd);
+    } catch (error) {
+      if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
+      throw error;
+    }
   }
 
   /** See Requests.watch: the sequence to give to `free`. */

@@ -91,7 +91,7 @@ export function createHandlers(
 /** Those that are about slots. */
 function slotHandlers(
   engine: Engine,
-): Pick<Handlers, 'writtenSince' | 'expect' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
+): Pick<Handlers, 'writtenSince' | 'expect' | 'readLog' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
   const { tables, queue } = engine;
   return {
     writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),
@@ -99,6 +99,7 @@ function slotHandlers(
       await engine.request({ op: 'expect', slots: slotsOf(tail).filter((slot) => slot < tables.slots) });
       return {};
     },
+    readLog: () => ({ pid: process.pid, fd: engine.readLogFd }),
     async claim(request, tail) {
       const words = new Uint32Array(tail.buffer, tail.byteOffset, Math.floor(tail.byteLength / 4));
       const count = words.length / 2;

@@ -13,6 +13,7 @@ import { Volatile } from '../store/volatile.js';
 import { Attention } from './attention.js';
 import { channelBytes, openChannel } from './front-ends.js';
 import { Inbox } from './inbox.js';
+import { ReadLogWriter } from './read-log.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from './threads.js';
 import { warmUp } from './warm-up.js';
 
@@ -43,7 +44,7 @@ const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const channel = openChannel(input.channel, store, workspace, input.deadPid);
-const inbox = new Inbox(channel, tables.slots);
+const inbox = new Inbox(channel, tables.slots, new ReadLogWriter(input.readLog));
 
 function commitResults(limit: number): boolean {
   let more = false;
@@ -117,6 +118,7 @@ function keepHouse(): boolean {
     keptHouseAt = performance.now();
     punchesLeft = HOUSE.punches;
     store.objects.compact(HOUSE.objects);
+    inbox.age();
   }
   if (punchesLeft === 0) return false;
   punchesLeft = store.giveBack(HOUSE.segments) ? punchesLeft - 1 : 0;

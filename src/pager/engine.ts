@@ -12,6 +12,7 @@ import { Attention } from './attention.js';
 import type { ChannelPlan } from './channel.js';
 import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
+import { createReadLog } from './read-log.js';
 import { RefineQueue } from './refine-queue.js';
 import type {
   DataLoopInput,
@@ -49,6 +50,7 @@ export class Engine {
   private readonly wakeFd = eventfd();
   private readonly attention = new Attention(this.flag, this.wakeFd);
   private readonly volatileFd: number;
+  private readonly readLog = createReadLog();
   private readonly common: Pick<RefineWorkerInput, 'store' | 'volatile' | 'wakeFd' | 'attention'>;
   private nextId = 1;
 
@@ -65,7 +67,8 @@ export class Engine {
     this.shared = new Volatile(volatile, this.tables);
     this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
     const { stagingBytes } = options;
-    const input: DataLoopInput = { ...this.common, storeFd, channel, stagingBytes, deadPid };
+    const readLog = this.readLog.address;
+    const input: DataLoopInput = { ...this.common, storeFd, channel, readLog, stagingBytes, deadPid };
     this.loop = new Worker(new URL('./data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
     let start!: (started: Started) => void;
@@ -126,15 +129,24 @@ export class Engine {
     void this.request({ op: 'addPack', path, mapping });
   }
 
+  /** Descriptor of the log of reads. */
+  get readLogFd(): number {
+    return this.readLog.fd;
+  }
+
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
   get poolBytes(): number {
-    return memoryBytes(this.storeFd) + memoryBytes(this.volatileFd);
+    return memoryBytes(this.storeFd) + this.indexBytes;
+  }
+
+  private get indexBytes(): number {
+    return memoryBytes(this.volatileFd) + memoryBytes(this.readLog.fd);
   }
 
   storeMemory(usedSlots: number): StoreMemory {
     return storeMemory(this.tables, this.shared, usedSlots, {
       store: memoryBytes(this.storeFd),
-      index: memoryBytes(this.volatileFd),
+      index: this.indexBytes,
     });
   }
 

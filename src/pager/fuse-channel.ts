@@ -68,6 +68,10 @@ export class FuseChannel implements Channel {
     return (this.word(request + In.OFFSET) + this.word(request + In.OFFSET + 4) * 2 ** 32) / PAGE;
   }
 
+  pages(request: number): number {
+    return this.word(request + In.SIZE) / PAGE;
+  }
+
   putAside(request: number): number {
     const aside = READS_AT + this.place * READ_BYTES;
     this.place = (this.place + 1) % MOST;

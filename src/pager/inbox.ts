@@ -1,4 +1,6 @@
+import { Announced } from './announced.js';
 import { ANSWERED, Ask, MOST, NONE, STEP_PAGES, type Channel } from './channel.js';
+import type { ReadLogWriter } from './read-log.js';
 
 /**
  * The kernel's requests. A tool waits for each read but those of a prefetch, and nobody for a write. So reads are answered
@@ -10,20 +12,26 @@ export class Inbox {
   /** Pages of the oldest write that are stored. */
   private done = 0;
   private readonly reads = new Queue();
-  /** A bit a slot. */
-  private readonly expected: Uint8Array;
+  private readonly announced: Announced;
   private readsTurn = false;
 
   constructor(
     private readonly channel: Channel,
-    slots: number,
+    private readonly slots: number,
+    /** Is told of every slot that is read and was not expected. */
+    private readonly log: Pick<ReadLogWriter, 'note'>,
   ) {
-    this.expected = new Uint8Array(Math.ceil(slots / 8));
+    this.announced = new Announced(slots);
   }
 
   /** These slots are about to be read by somebody who can wait. */
   expect(slots: Uint32Array): void {
-    for (const slot of slots) this.expected[slot >> 3] |= 1 << (slot & 7);
+    this.announced.add(slots, performance.now());
+  }
+
+  /** Forgets what was expected and has not come. */
+  age(): void {
+    this.announced.age(performance.now());
   }
 
   /** Finds a place for a request of any kind. False: what waits must be done first. */
@@ -40,7 +48,7 @@ export class Inbox {
     const ask = channel.ask(request);
     if (ask === Ask.WRITE) {
       this.writes.push(request);
-    } else if (ask === Ask.READ && this.isExpected(channel.slot(request))) {
+    } else if (ask === Ask.READ && this.isExpected(request)) {
       this.reads.push(channel.putAside(request));
     } else {
       // A discard after a write of the same slots, never before it.
@@ -72,12 +80,19 @@ export class Inbox {
     return true;
   }
 
-  /** Is the first page of a read expected? It is not any more. */
-  private isExpected(slot: number): boolean {
-    const bit = 1 << (slot & 7);
-    const found = (this.expected[slot >> 3] & bit) !== 0;
-    if (found) this.expected[slot >> 3] &= ~bit;
-    return found;
+  /**
+   * Is the first page of a read expected? What is read is not expected any more. The kernel joins reads of slots that lie
+   * together, so some pages of one may be expected and others not.
+   */
+  private isExpected(request: number): boolean {
+    const first = this.channel.slot(request);
+    const end = Math.min(this.slots, first + this.channel.pages(request));
+    let expected = false;
+    for (let slot = first; slot < end; slot++) {
+      if (!this.announced.take(slot)) this.log.note(slot);
+      else if (slot === first) expected = true;
+    }
+    return expected;
   }
 }
 

@@ -155,13 +155,27 @@ export interface PagerStatus {
   owners: OwnerUse[];
 }
 
+/** Reads of slots that nobody had announced: demand faults, the kernel's read-ahead around them, and swapoff. */
+export interface DemandReads {
+  /** Told of each slot read since the last call, in order. */
+  drain(visit: (slot: number) => void): void;
+  /** Reads that were not told of: too many came between two calls. */
+  readonly lost: number;
+  close(): void;
+}
+
 export interface Requests {
   hello: { request: object; reply: PagerInfo };
   sequence: { request: object; reply: { sequence: number } };
   /** Which slots (binary tail, u32 each) were written after `sequence`: a bitmap, lowest bit first, in base64. */
   writtenSince: { request: { sequence: number }; reply: { bitmap: string } };
-  /** Slots (binary tail, u32 each) that are about to be read by a prefetch: reads that a tool waits for go first. */
+  /**
+   * Slots (binary tail, u32 each) that are about to be read by a prefetch: reads that a tool waits for go first, and are told
+   * apart by it. Holds for one read of each, and for two seconds.
+   */
   expect: { request: object; reply: object };
+  /** Descriptor, in the pager, of the log of reads that nobody had announced. See {@link DemandReads}. */
+  readLog: { request: object; reply: { pid: number; fd: number } };
   loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };

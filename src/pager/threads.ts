@@ -13,6 +13,8 @@ export interface DataLoopInput {
   storeFd: number;
   volatile: VolatileMapping;
   channel: ChannelPlan;
+  /** Address of the log of reads. */
+  readLog: number;
   /** eventfd that ends the loop's poll. */
   wakeFd: number;
   /** Word that is 1 while there is something to look at besides requests. */

@@ -55,6 +55,10 @@ export class UblkChannel implements Channel {
     return (descriptors[at] + descriptors[at + 1] * 2 ** 32) / SECTORS;
   }
 
+  pages(tag: number): number {
+    return this.queue.descriptors[tag * Request.WORDS + Request.SECTORS] / SECTORS;
+  }
+
   putAside(tag: number): number {
     return tag;
   }
@@ -121,10 +125,6 @@ export class UblkChannel implements Channel {
 
   private operation(tag: number): number {
     return this.queue.descriptors[tag * Request.WORDS + Request.OPERATION] & 0xff;
-  }
-
-  private pages(tag: number): number {
-    return this.queue.descriptors[tag * Request.WORDS + Request.SECTORS] / SECTORS;
   }
 
   private fits(slot: number, count: number): boolean {

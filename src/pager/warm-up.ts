@@ -19,6 +19,7 @@ import { Inbox } from './inbox.js';
 import { UblkChannel } from './ublk-channel.js';
 import { Operation, Request, SECTOR } from './ublk-protocol.js';
 import type { RequestQueue } from './ublk-queue.js';
+import { createReadLog, READ_LOG_BYTES, ReadLogWriter } from './read-log.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
@@ -43,6 +44,7 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
   const mapping = formatStore(fd, GEOMETRY);
   const tables = new Tables(mapping);
   const indexes = createVolatile(GEOMETRY, 1);
+  const log = createReadLog();
   try {
     const shared = new Volatile(indexes, tables);
     const scratch = channelBytes(plan);
@@ -52,10 +54,8 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
       scratch,
     });
     recover(store, shared);
-    exercise(
-      workspace,
-      plan.frontEnd === 'ublk' ? playUblk(store, workspace) : playFuse(store, workspace, sink),
-    );
+    const played = plan.frontEnd === 'ublk' ? playUblk(store, workspace) : playFuse(store, workspace, sink);
+    exercise(workspace, played, new ReadLogWriter(log.address));
     recover(store, shared);
     workspace.bytes.fill(0, 0, scratch);
     // Twice: each half of the young generation is touched by one of them.
@@ -63,6 +63,8 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
   } finally {
     munmap(indexes.address, volatileBytes(indexes));
     munmap(mapping.address, layout(GEOMETRY).bytes);
+    munmap(log.address, READ_LOG_BYTES);
+    close(log.fd);
     close(indexes.fd);
     close(fd);
     closeSync(sink);
@@ -117,9 +119,9 @@ function playUblk(store: Store, workspace: Workspace): Played {
   };
 }
 
-function exercise(workspace: Workspace, { channel, data, play }: Played): void {
+function exercise(workspace: Workspace, { channel, data, play }: Played, log: ReadLogWriter): void {
   const { bytes } = workspace;
-  const inbox = new Inbox(channel, GEOMETRY.slots);
+  const inbox = new Inbox(channel, GEOMETRY.slots, log);
   const request = (ask: Ask, slot: number): void => {
     play(ask, slot, PAGES * PAGE);
     if (inbox.makeRoom()) inbox.receive();
@@ -135,6 +137,7 @@ function exercise(workspace: Workspace, { channel, data, play }: Played): void {
     request(Ask.WRITE, slot);
     if (round % 2 === 0) inbox.expect(Uint32Array.of(slot));
     request(Ask.READ, slot);
+    inbox.age();
     if (round % 4 === 0) request(Ask.DISCARD, slot);
   }
 }

@@ -51,7 +51,7 @@ export function statusTable(status: Status): string {
     `standby ${pager.standbyPid === null ? 'none' : `pid ${pager.standbyPid}`}; takeovers ${pager.takeovers}`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
     `host: ${mib(memory.availableBytes)} of ${mib(memory.totalBytes)} MiB available${memory.short ? ', short of memory' : ''}`,
-    `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}`,
+    `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}; demand faults by ${probes.faults}`,
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
     ...[...probes.warnings, ...memory.warnings].map((warning) => `warning: ${warning}`),
     ...templates.map(

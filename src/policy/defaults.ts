@@ -28,6 +28,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   prefetch: { enabled: true, start: 'response_end', minUse: 0.2, maxWaste: 0.2, maxMiB: 128 },
   detect: {
     enabled: true,
+    faults: 'reads',
     endpoints: [
       'api.anthropic.com',
       'api.openai.com',

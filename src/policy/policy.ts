@@ -32,6 +32,7 @@ export interface Policy {
   };
   detect: {
     enabled: boolean;
+    faults: 'reads' | 'probes';
     endpoints: string[];
     refreshMs: number;
     requestBytes: number;

@@ -16,6 +16,9 @@ const DEFAULTS: AttachOptions = {
   ringBytes: 4 << 20,
 };
 
+/** Programs that cost every page fault on the host. Nothing but the prefetch has use for them. */
+export const FAULT_PROGRAMS = ['fault_user', 'fault_kernel'];
+
 /** Order of `enum reason` in bpf/sandbox.bpf.c. */
 const DROP_REASONS = ['ringFull', 'trackedFull'] as const;
 export type DropReason = (typeof DROP_REASONS)[number];

@@ -29,7 +29,11 @@ export class Bench {
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
-    const controller = await AgentController.over(client, policy, telemetry, probes);
+    const controller = await AgentController.over(client, policy, telemetry, {
+      probes,
+      reads: null,
+      warnings: [],
+    });
     return new Bench(controller, pager, folder, telemetry);
   }
 

@@ -124,7 +124,14 @@ export class MemoryController implements ControllerApi {
         ...{ totalBytes: 8 << 20, availableBytes: 4 << 20, somePercent: 0, fullPercent: null, short: false },
         warnings: [],
       },
-      probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
+      probes: {
+        attached: ['page_fault_user'],
+        warnings: ['no exec events'],
+        events: 7,
+        dropped: 0,
+        faults: 'reads',
+        lostReads: 0,
+      },
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
     };

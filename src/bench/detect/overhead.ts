@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { packageRoot } from '../../paths.js';
-import { Probes } from '../../telemetry/probes.js';
+import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
 import { Lines, within } from '../lines.js';
 import { type Spread, spread } from '../stats.js';
 import { Observer } from './observer.js';
@@ -14,10 +14,10 @@ const LIMIT_MS = 60_000;
 const TAG = 1;
 
 /**
- * Without probes; with all, of which none tracks it, or which do; and the same two without those of page faults, which
- * phases do not need.
+ * Without probes; with those that the service loads, of which none tracks it, or which do; and the same two with those of page
+ * faults as well (`detect.faults: probes`).
  */
-const STATES = ['bare', 'untracked', 'tracked', 'untrackedPhases', 'trackedPhases'] as const;
+const STATES = ['bare', 'untracked', 'tracked', 'untrackedFaults', 'trackedFaults'] as const;
 type State = (typeof STATES)[number];
 type Loaded = Exclude<State, 'bare'>;
 
@@ -63,7 +63,7 @@ class Toucher {
 
 async function measure(state: State, toucher: Toucher): Promise<number> {
   if (state === 'bare') return toucher.faultNs();
-  const probes = Probes.load({ without: state.endsWith('Phases') ? ['fault_user', 'fault_kernel'] : [] });
+  const probes = Probes.load({ without: state.endsWith('Faults') ? [] : FAULT_PROGRAMS });
   const observer = new Observer(probes);
   try {
     if (state.startsWith('tracked')) observer.add(TAG, [toucher.pid]);

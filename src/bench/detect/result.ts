@@ -32,5 +32,5 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
     "From the instant before an agent starts a tool's process to the instant when tool_running is said. A tool behind another one does not count.",
   missed: 'What was not said before it was over; it counts as 10 000 ms.',
   overhead:
-    'CPU time of a process that only touches fresh pages, one store each: with the probes and not tracked, and tracked, over that without probes in the same round, less one. Medians. untrackedPhases and trackedPhases: without the two probes of page faults, which phases do not need.',
+    'CPU time of a process that only touches fresh pages, one store each: with the probes and not tracked, and tracked, over that without probes in the same round, less one. Medians. The probes are those that the service loads; untrackedFaults and trackedFaults: with the two of page faults as well, as with detect.faults: probes.',
 };

@@ -9,7 +9,7 @@ const ms = ({ p50, p95, p99, max }: Times): string =>
 /** The figures for people, at most 80 columns wide. */
 export function detectTable(result: DetectResult): string {
   const { precision, recall, firstTokenMs, toolStartMs, overhead, host, watchCpuShare } = result;
-  const { untracked, tracked, untrackedPhases, trackedPhases, faultNs } = overhead.rounds;
+  const { untracked, tracked, untrackedFaults, trackedFaults, faultNs } = overhead.rounds;
   const range = (of: { min: number; max: number }): string => `(${percent(of.min)} to ${percent(of.max)})`;
   const counted = ({ count, missed }: Times, of: string): string => `${count} ${of}, ${missed} missed`;
   const rows: [label: string, text: string][] = [
@@ -21,8 +21,8 @@ export function detectTable(result: DetectResult): string {
     ['', counted(toolStartMs, 'tools')],
     ['overhead, not tracked', `${percent(untracked.median)} ${range(untracked)}`],
     ['overhead, tracked', `${percent(tracked.median)} ${range(tracked)}`],
-    ['without the fault probes', `${percent(untrackedPhases.median)} ${range(untrackedPhases)}`],
-    ['without them, tracked', `${percent(trackedPhases.median)} ${range(trackedPhases)}`],
+    ['with the fault probes too', `${percent(untrackedFaults.median)} ${range(untrackedFaults)}`],
+    ['with them, tracked', `${percent(trackedFaults.median)} ${range(trackedFaults)}`],
     ['fault without probes', `${faultNs.median.toFixed(0)} ns of CPU time`],
     ['events', `${result.events}, ${result.dropped} lost`],
     ['detector and model server', `${percent(watchCpuShare)} of a core`],

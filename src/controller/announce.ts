@@ -1,0 +1,21 @@
+import { forEachPage, type Range } from '../memory/restore.js';
+import type { PagerClient } from '../pager/client.js';
+import type { Member } from './member.js';
+
+/**
+ * Tells the pager which slots a process's pages are about to be read from by us: they give way to those that a tool waits
+ * for, and are not taken for such. For `announce` of memory/restore.
+ */
+export function announcer(
+  pager: Pick<PagerClient, 'expect'>,
+  member: Pick<Member, 'look'>,
+): (vector: readonly Range[]) => Promise<void> {
+  return async (vector) => {
+    const slots: number[] = [];
+    forEachPage(vector, (page) => {
+      const slot = member.look?.slots.get(page) ?? 0;
+      if (slot !== 0) slots.push(slot);
+    });
+    if (slots.length > 0) await pager.expect(Uint32Array.from(slots));
+  };
+}

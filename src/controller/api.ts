@@ -32,10 +32,12 @@ export interface TemplateSpec {
   tenant?: string;
   /** Usable by every tenant. */
   public?: boolean;
-  /** Running, warmed process to capture. Exactly one of `pid` and `pack`. */
+  /** Running, warmed process to capture. Exactly one of `pid`, `pack` and `memoryFile`. */
   pid?: number;
   /** Path of a template pack captured before. */
   pack?: string;
+  /** Path of a snapshot's memory file, which machines map privately. It is not copied, and must not change. */
+  memoryFile?: string;
 }
 
 export interface HostEvent {

@@ -22,6 +22,7 @@ export const SCHEMAS = {
       public: { type: 'boolean' },
       pid: { type: 'integer', minimum: 1, maximum: MAX_PID },
       pack: ABSOLUTE_PATH,
+      memoryFile: ABSOLUTE_PATH,
     },
   },
   sandbox: {
@@ -80,15 +81,16 @@ function describe([error]: ErrorObject[]): string {
   return `${key} ${error.message}`;
 }
 
-const exactlyOne = (body: Record<string, unknown>, a: string, b: string): void => {
-  if ((body[a] === undefined) !== (body[b] === undefined)) return;
-  throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${a} and ${b}` });
+const exactlyOne = (body: Record<string, unknown>, ...keys: string[]): void => {
+  if (keys.filter((key) => body[key] !== undefined).length === 1) return;
+  const names = `${keys.slice(0, -1).join(', ')} and ${keys.at(-1)}`;
+  throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${names}` });
 };
 
 /** Errors of all of these: AZ_BAD_REQUEST. */
 export function templateSpec(body: unknown): TemplateSpec {
   validate('template', body);
-  exactlyOne(body as Record<string, unknown>, 'pid', 'pack');
+  exactlyOne(body as Record<string, unknown>, 'pid', 'pack', 'memoryFile');
   return body as TemplateSpec;
 }
 

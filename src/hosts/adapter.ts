@@ -30,6 +30,8 @@ export interface HostListener {
   changed(): void;
   /** A tool begins or ends in a sandbox, which may not be registered. */
   tool(id: string, type: 'tool_start' | 'tool_end', name?: string): void;
+  /** The platform has frozen a sandbox, or thawed it: frozen it waits, whatever else is known of it. */
+  frozen?(id: string, on: boolean): void;
   /** What the adapter followed by is gone: it goes on looking at intervals. Code and remedy are in the error. */
   failed(error: Error): void;
 }

@@ -5,6 +5,9 @@ import { AgentZipError } from '../errors.js';
 /** Ids of sandboxes, templates and tenants. No slash: ids become parts of trust domains and file names. */
 export const ID_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$';
 
+/** Ids of sandboxes that an adapter has found: `ADAPTER:NAME`. No host may give such a one. */
+const FOUND_PREFIX = '([a-z][a-z0-9]{0,15}:)?';
+
 /** Largest pid the kernel gives (PID_MAX_LIMIT). */
 const MAX_PID = 4_194_304;
 const MAX_ROOT_PIDS = 4096;
@@ -44,6 +47,7 @@ export const SCHEMAS = {
         maxLength: 4096,
         pattern: '^(?!.*(^|/)\\.\\.(/|$))[^\\u0000]*$',
       },
+      mode: { enum: ['reclaim', 'observe'] },
     },
   },
   event: {
@@ -115,7 +119,7 @@ export function emptyBody(body: unknown): void {
   validate('empty', body);
 }
 
-const idFormat = new RegExp(ID_PATTERN);
+const idFormat = new RegExp(ID_PATTERN.replace('^', `^${FOUND_PREFIX}`));
 
 /** An id out of a path, percent-decoded. */
 export function checkedId(encoded: string): string {

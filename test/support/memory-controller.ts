@@ -20,6 +20,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     phase: 'idle',
     pids: spec.pids ?? [],
   },
+  ...{ host: null, mode: spec.mode ?? 'reclaim', why: null, hazards: [] },
   ...{
     ownedBytes: 4 << 20,
     swappedBytes: 40 << 20,
@@ -124,6 +125,7 @@ export class MemoryController implements ControllerApi {
         warnings: [],
       },
       probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
+      hosts: [{ name: 'cgroup', sandboxes: 0, claimed: 0, following: true, warnings: [] }],
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
     };

@@ -7,6 +7,7 @@ import { BubblewrapAdapter } from '../src/hosts/bubblewrap.js';
 import { commandName, processTree } from '../src/memory/process.js';
 import { Srt } from './support/srt.js';
 
+const ANY = { mode: 'reclaim', template: null, tenant: null } as const;
 const LIMIT = { timeout: 60_000 };
 const running: { stop(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -20,7 +21,7 @@ async function srt(): Promise<Srt> {
 }
 
 /** Sandboxes among the descendants of a process: others may run on this machine. */
-async function below(pid: number, adapter = new BubblewrapAdapter()): Promise<FoundSandbox[]> {
+async function below(pid: number, adapter = new BubblewrapAdapter(ANY)): Promise<FoundSandbox[]> {
   const tree = processTree([pid]);
   return (await adapter.find()).filter(({ pids = [] }) => pids.some((one) => tree.includes(one)));
 }
@@ -79,7 +80,7 @@ test('a sandbox that ends is gone', LIMIT, async () => {
   const one = await srt();
   const [{ id }] = await below(one.pid);
   await one.stop();
-  expect((await new BubblewrapAdapter().find()).map((sandbox) => sandbox.id)).not.toContain(id);
+  expect((await new BubblewrapAdapter(ANY).find()).map((sandbox) => sandbox.id)).not.toContain(id);
 });
 
 test(
@@ -112,6 +113,14 @@ test('a user namespace that has a device to make readers wait with is observed',
 
 test('all of them can be declared to come from one template and to belong to one tenant', LIMIT, async () => {
   const outer = await bwrap('sh', '-c', 'echo ready; exec sleep 60');
-  const declared = new BubblewrapAdapter({ template: 'base', tenant: 'acme' });
+  const declared = new BubblewrapAdapter({ ...ANY, template: 'base', tenant: 'acme' });
   expect(await below(outer, declared)).toMatchObject([{ template: 'base', tenant: 'acme' }]);
+});
+
+test('the policy can have them observed alone', LIMIT, async () => {
+  const outer = await bwrap('sh', '-c', 'echo ready; exec sleep 60');
+  const observing = new BubblewrapAdapter({ ...ANY, mode: 'observe' });
+  expect(await below(outer, observing)).toMatchObject([
+    { mode: 'observe', why: 'hosts.bubblewrap.mode in the policy is observe' },
+  ]);
 });

@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const VERSION = 'v1.14.1_431f1fc';
 const KERNEL = 'vmlinux-6.1.158';
-const adapter = (prePause = false) => new E2bAdapter({ prePause }, layout.root);
+const adapter = (prePause = false) => new E2bAdapter({ mode: 'reclaim', prePause }, layout.root);
 const found = async (from: E2bAdapter, pid: number) =>
   (await from.find()).filter(({ pids = [] }) => pids.includes(pid));
 

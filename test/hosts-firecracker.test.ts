@@ -14,9 +14,10 @@ afterEach(async () => {
   await layout.stop();
 });
 
+const ANY = { mode: 'reclaim', template: null, tenant: null } as const;
 const MEMORY_PAGES = 8192;
 const JAIL = 'srv/jailer/firecracker';
-const adapter = (prePause = false) => new FirecrackerAdapter({ prePause }, layout.root);
+const adapter = (prePause = false) => new FirecrackerAdapter({ ...ANY, prePause }, layout.root);
 /** Those of this test: other tests' machines may run beside it. */
 const found = async (from: FirecrackerAdapter, ...pids: number[]) =>
   (await from.find()).filter(({ pids: [pid] = [] }) => pids.includes(pid));
@@ -106,7 +107,7 @@ test('machines of one name get one each, and a machine without a name has its ow
   const ids = (await found(adapter(), first.pid, second.pid, third.pid)).map(({ id }) => id);
   expect(new Set(ids).size).toBe(3);
   expect(ids).toContain('firecracker:twin');
-  for (const id of ids) expect(id).toMatch(/^firecracker:(twin(@\d+-\d+)?|\d+-\d+)$/);
+  for (const id of ids) expect(id).toMatch(/^firecracker:(twin(\.\d+-\d+)?|\d+-\d+)$/);
   expect((await found(adapter(), first.pid, second.pid, third.pid)).map(({ id }) => id)).toEqual(ids);
 });
 

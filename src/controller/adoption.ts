@@ -26,9 +26,10 @@ export interface Adopted {
   warnings: string[];
 }
 
-const specOf = ({ pids, cgroup, template, tenant }: FoundSandbox): SandboxSpec => ({
+const specOf = ({ pids, cgroup, nested, template, tenant }: FoundSandbox): SandboxSpec => ({
   ...(pids !== undefined && { pids: [...pids] }),
   ...(cgroup !== undefined && { cgroup }),
+  ...(nested !== undefined && { nested }),
   ...(template !== undefined && { template: templateId(template) }),
   ...(tenant !== undefined && { tenant }),
 });

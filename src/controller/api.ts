@@ -29,6 +29,8 @@ export interface SandboxSpec {
   pids?: number[];
   /** Path below the memory cgroup mount, or absolute. */
   cgroup?: string;
+  /** See ProcessSpec of src/hosts/plain.ts: adapters may say it, and the API does not take it. */
+  nested?: boolean;
   /** Default: `reclaim`. */
   mode?: SandboxMode;
 }

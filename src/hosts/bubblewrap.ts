@@ -1,14 +1,12 @@
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
+import { asDeclared, type Declared } from './declared.js';
+import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
 
-export interface BubblewrapSettings {
-  /** Template that all its sandboxes are said to start from; none by default. */
-  template?: string;
-  /** Whose they all are. By default each is a tenant of its own. */
-  tenant?: string;
-}
+/** Template and tenant of all its sandboxes, which say neither. */
+export type BubblewrapSettings = Required<Declared>;
 
 /**
  * Devices with which a process can make those wait for ever who read its memory, as putting pages back does: it needs no
@@ -26,7 +24,7 @@ export class BubblewrapAdapter implements HostAdapter {
   private readonly proc: ProcFolder;
 
   constructor(
-    private readonly settings: BubblewrapSettings = {},
+    private readonly settings: BubblewrapSettings,
     root = '/',
   ) {
     this.proc = new ProcFolder(root);
@@ -46,15 +44,12 @@ export class BubblewrapAdapter implements HostAdapter {
   private describe(pid: number): FoundSandbox | null {
     const started = this.proc.startTime(pid);
     if (started === null) return null;
-    const { template, tenant } = this.settings;
     const nested = this.proc.namespace(pid, 'user') !== this.proc.namespace(process.pid, 'user');
     const snare = nested ? SNARES.find((path) => existsSync(this.proc.fileOf(pid, path))) : undefined;
-    return {
-      id: `bubblewrap:${pid}-${started}`,
+    const sandbox: FoundSandbox = {
+      id: foundId(this.name, `${pid}-${started}`),
       pids: [pid],
       ...(nested ? { nested } : {}),
-      ...(template === undefined ? {} : { template }),
-      ...(tenant === undefined ? {} : { tenant }),
       mode: snare === undefined ? 'reclaim' : 'observe',
       why:
         snare === undefined
@@ -62,6 +57,7 @@ export class BubblewrapAdapter implements HostAdapter {
           : `it has a user namespace and ${snare}: reading its memory could wait for ever`,
       hazards: snare === undefined ? [] : ['userfaultfd'],
     };
+    return asDeclared(this.name, sandbox, this.settings);
   }
 
   /** The host's own bwrap: what runs in a sandbox can call itself so. */

@@ -2,12 +2,14 @@ import { readdirSync, readFileSync, statSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { templateOf } from './e2b-templates.js';
+import { asDeclared, type Declared } from './declared.js';
 import { judge } from './guest-memory.js';
+import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
 import { mayNotSwap } from './swap-limit.js';
 import { e2bSandbox, GuestMemories, virtualMachines, type VirtualMachine } from './virtual-machines.js';
 
-export interface E2bSettings {
+export interface E2bSettings extends Declared {
   /** The orchestrator asks for `pre-pause` before it pauses a sandbox, and waits for the answer. */
   prePause: boolean;
 }
@@ -88,14 +90,15 @@ export class E2bAdapter implements HostAdapter {
     const { mode, why, hazards } = judge(memory, { loseSwapped: true, prePause: this.settings.prePause });
     const template = templateOf(machine, this.proc, this.root);
     const network = this.networkOf(machine.pid);
-    return {
-      id: `e2b:${sandbox}`,
+    const found: FoundSandbox = {
+      id: foundId(this.name, sandbox),
       pids: [machine.pid],
       ...(template === null ? {} : { template }),
       mode,
       why: network === null ? why : `${why} (network ${network})`,
       hazards,
     };
+    return asDeclared(this.name, found, this.settings);
   }
 
   /** `ns-INDEX`: names its veth and its address on the host. */

@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
+import { asDeclared, type Declared } from './declared.js';
 import { tracksDirtyPages } from './firecracker-api.js';
 import { judge, type GuestMemory } from './guest-memory.js';
+import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
 import { mayNotSwap } from './swap-limit.js';
 import {
@@ -13,7 +15,7 @@ import {
   type VirtualMachine,
 } from './virtual-machines.js';
 
-export interface FirecrackerSettings {
+export interface FirecrackerSettings extends Required<Declared> {
   /** The platform asks for `pre-pause` before it pauses or snapshots a machine, and waits for the answer. */
   prePause: boolean;
 }
@@ -55,8 +57,8 @@ export class FirecrackerAdapter implements HostAdapter {
     const memory = this.memories.of(machine);
     const { mode, why, hazards } = await this.verdict(machine, memory);
     const file = memory?.file ?? null;
-    return {
-      id: `firecracker:${nameOf(machine, names)}`,
+    const sandbox: FoundSandbox = {
+      id: foundId(this.name, nameOf(machine, names)),
       pids: [machine.pid],
       ...(file === null ? {} : { template: `memory-${file.device.replace(':', '-')}-${file.inode}` }),
       ...(file === null ? {} : { memoryFile: this.proc.fileOf(machine.pid, file.path) }),
@@ -64,6 +66,7 @@ export class FirecrackerAdapter implements HostAdapter {
       why,
       hazards,
     };
+    return asDeclared(this.name, sandbox, this.settings);
   }
 
   private async verdict(machine: VirtualMachine, memory: GuestMemory | null) {
@@ -104,7 +107,7 @@ const keyOf = ({ pid, startTime }: VirtualMachine): string => `${pid}:${startTim
 function nameOf({ pid, startTime, argv }: VirtualMachine, taken: Set<string>): string {
   const own = `${pid}-${startTime}`;
   const given = option(argv, '--id') ?? own;
-  const name = taken.has(given) ? `${given}@${own}` : given;
+  const name = taken.has(given) ? `${given}.${own}` : given;
   taken.add(name);
   return name;
 }

@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
+import { asDeclared, type Declared } from './declared.js';
 import { guestMemory, judge, type Verdict } from './guest-memory.js';
+import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
 import { mayNotSwap } from './swap-limit.js';
 import { option } from './virtual-machines.js';
@@ -30,7 +32,10 @@ export class RunscAdapter implements HostAdapter {
   readonly name = 'runsc';
   private readonly proc: ProcFolder;
 
-  constructor(private readonly root = '/') {
+  constructor(
+    private readonly settings: Declared,
+    private readonly root = '/',
+  ) {
     this.proc = new ProcFolder(root);
   }
 
@@ -55,13 +60,14 @@ export class RunscAdapter implements HostAdapter {
     const notes = this.annotationsOf(sentry);
     const template = valueOf(notes, TEMPLATE_KEYS);
     const tenant = valueOf(notes, TENANT_KEYS);
-    return {
-      id: `runsc:${sentry.argv.at(-1)}`,
+    const sandbox: FoundSandbox = {
+      id: foundId(this.name, sentry.argv.at(-1) ?? ''),
       pids: [sentry, ...own].map(({ pid }) => pid),
       ...(template === null ? {} : { template }),
       ...(tenant === null ? {} : { tenant }),
       ...this.verdict(sentry.pid, cgroup),
     };
+    return asDeclared(this.name, sandbox, this.settings);
   }
 
   private verdict(pid: number, cgroup: string | null): Verdict {

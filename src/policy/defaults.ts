@@ -51,6 +51,10 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   hosts: {
     intervalMs: 5000,
     capture: { enabled: true, templates: 16, maxMiB: 4096, unusedMs: 600_000 },
+    bubblewrap: { enabled: false, mode: 'reclaim', template: null, tenant: null },
+    e2b: { enabled: false, mode: 'reclaim', prePause: false },
+    firecracker: { enabled: false, mode: 'reclaim', prePause: false, template: null, tenant: null },
+    runsc: { enabled: false, mode: 'reclaim' },
     cgroup: {
       ...{ enabled: false, mode: 'reclaim' },
       ...{ include: [], exclude: [], pattern: null, template: null, tenant: null },

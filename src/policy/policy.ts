@@ -52,6 +52,10 @@ export interface Policy {
   hosts: {
     intervalMs: number;
     capture: { enabled: boolean; templates: number; maxMiB: number; unusedMs: number };
+    bubblewrap: AdapterPolicy & { template: string | null; tenant: string | null };
+    e2b: AdapterPolicy & { prePause: boolean };
+    firecracker: AdapterPolicy & { prePause: boolean; template: string | null; tenant: string | null };
+    runsc: AdapterPolicy;
     cgroup: AdapterPolicy & {
       include: string[];
       exclude: string[];

@@ -1,4 +1,6 @@
+import { linkSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { dirname } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FirecrackerAdapter } from '../src/hosts/firecracker.js';
 import { HostLayout, type Impostor } from './support/host-layout.js';
@@ -57,7 +59,8 @@ test('a jailed machine is found with its id, its process and its memory file', a
   ]);
   expect(sandboxes[0].template).toMatch(/^memory-[0-9a-f]+-[0-9a-f]+-\d+$/);
   expect(sandboxes[1].template).toBe(sandboxes[0].template);
-  expect(sandboxes[0].memoryFile).toBe(`${layout.root}/proc/${one.pid}/root${file}`);
+  const reached = sandboxes.map(({ memoryFile = '' }) => statSync(memoryFile).ino);
+  expect(reached).toEqual([statSync(file).ino, statSync(file).ino]);
 });
 
 test('without dirty page tracking its snapshots would lose swapped pages: observed, unless pre-pause is promised', async () => {
@@ -98,6 +101,16 @@ test('a machine that has not loaded its snapshot is observed, and looked at agai
   expect(asked).toEqual({ asked: 0 });
   await vmm.ask(`map_private('${file}', 0, ${MEMORY_PAGES})`);
   expect(await found(one, vmm.pid)).toMatchObject([{ mode: 'reclaim' }]);
+});
+
+test('a memory file is reached in the folder of the jail, which outlives the machine', async () => {
+  const file = layout.file('base.mem', new Uint8Array(MEMORY_PAGES * 4096));
+  const vmm = await machine('vm', file);
+  // As in a jail, where the file has another name than the host gave it.
+  const jailed = layout.path(JAIL, 'vm/root', file);
+  layout.folder(JAIL, 'vm/root', dirname(file));
+  linkSync(file, jailed);
+  expect(await found(adapter(), vmm.pid)).toMatchObject([{ memoryFile: jailed }]);
 });
 
 test('machines of one name get one each, and a machine without a name has its own', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { RunscAdapter } from '../src/hosts/runsc.js';
+import { ProcFolder } from '../src/hosts/proc-folder.js';
 import { HostLayout, type Impostor } from './support/host-layout.js';
 
 let layout: HostLayout;
@@ -40,6 +41,13 @@ test('a sandbox is its sentry and gofers; memory that many map together is obser
   });
   expect(sandbox.pids).toEqual([boot.pid, gofer.pid]);
   expect(await found(other.pid)).toEqual([]);
+  expect(sandbox.why).toContain('no memory.reclaim');
+  const cgroup = new ProcFolder().cgroup(boot.pid) ?? '';
+  layout.file(`sys/fs/cgroup${cgroup}/memory.reclaim`, '');
+  expect((await found(boot.pid))[0]).toMatchObject({
+    mode: 'observe',
+    why: expect.stringContaining('whose'),
+  });
 });
 
 test('what a container of the sandbox says is found in its state file', async () => {

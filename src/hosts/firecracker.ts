@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
 import { asDeclared, type Declared } from './declared.js';
 import { tracksDirtyPages } from './firecracker-api.js';
-import { judge, type GuestMemory } from './guest-memory.js';
+import { judge, type GuestMemory, type MemoryFile } from './guest-memory.js';
 import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
 import { mayNotSwap } from './swap-limit.js';
@@ -61,12 +61,28 @@ export class FirecrackerAdapter implements HostAdapter {
       id: foundId(this.name, nameOf(machine, names)),
       pids: [machine.pid],
       ...(file === null ? {} : { template: `memory-${file.device.replace(':', '-')}-${file.inode}` }),
-      ...(file === null ? {} : { memoryFile: this.proc.fileOf(machine.pid, file.path) }),
+      ...(file === null ? {} : { memoryFile: this.reach(machine, file) }),
       mode,
       why,
       hazards,
     };
     return asDeclared(this.name, sandbox, this.settings);
+  }
+
+  /**
+   * A path of the memory file that outlives the machine, where there is one: its own when it is not jailed, that in the
+   * jail's folder, and else the way through the machine.
+   */
+  private reach({ pid, argv }: VirtualMachine, { path, inode }: MemoryFile): string {
+    const paths = [join(this.root, path), this.inJail(argv, path)];
+    const here = paths.find(
+      (name) => String(statSync(name, { bigint: true, throwIfNoEntry: false })?.ino) === inode,
+    );
+    return here ?? this.proc.fileOf(pid, path);
+  }
+
+  private inJail(argv: readonly string[], path: string): string {
+    return join(this.root, 'srv/jailer/firecracker', option(argv, '--id') ?? '', 'root', path);
   }
 
   private async verdict(machine: VirtualMachine, memory: GuestMemory | null) {
@@ -95,9 +111,7 @@ export class FirecrackerAdapter implements HostAdapter {
   /** The API socket is named as the machine sees it, which a jailer has put into a root of its own. */
   private socketOf({ pid, argv }: VirtualMachine): string | null {
     const path = option(argv, '--api-sock') ?? DEFAULT_SOCKET;
-    const jail = join(this.root, 'srv/jailer/firecracker', option(argv, '--id') ?? '', 'root', path);
-    const seen = [this.proc.fileOf(pid, path), jail].find((name) => existsSync(name));
-    return seen ?? null;
+    return [this.proc.fileOf(pid, path), this.inJail(argv, path)].find((name) => existsSync(name)) ?? null;
   }
 }
 

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
 import { asDeclared, type Declared } from './declared.js';
@@ -15,6 +15,10 @@ const TEMPLATE_KEYS = [
   'org.opencontainers.image.ref.name',
 ];
 const TENANT_KEYS = ['io.kubernetes.cri.sandbox-namespace', 'io.kubernetes.pod.namespace'];
+
+const SHARED = 'the memory of its programs is a memory file that the sentry and they map together';
+/** Page tables name no slot of a page of shared memory that is out: it could not be told from another sandbox's. */
+const NO_OWNER = 'memory.reclaim would take it, but nothing tells whose the pages are then';
 
 type Annotations = Readonly<Record<string, unknown>>;
 interface Process {
@@ -74,7 +78,10 @@ export class RunscAdapter implements HostAdapter {
     const memory = guestMemory(this.proc.smaps(pid));
     const hazards = memory?.hazards ?? [];
     if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) hazards.push('no_swap');
-    return judge(memory, { loseSwapped: false, prePause: false });
+    const verdict = judge(memory, { loseSwapped: false, prePause: false });
+    if (!hazards.includes('shared_memfd')) return verdict;
+    const reclaim = cgroup !== null && existsSync(join(this.root, 'sys/fs/cgroup', cgroup, 'memory.reclaim'));
+    return { ...verdict, why: `${SHARED}; ${reclaim ? NO_OWNER : 'its cgroup has no memory.reclaim'}` };
   }
 
   /** Of its bundle, and of the containers that runsc keeps state files of. */

@@ -26,7 +26,7 @@ const ALLOWED: Record<string, readonly string[]> = {
 /** Single files that may be imported across the rules above, by whom, and why. */
 const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
   [/^controller\//, /^pager\/(client|protocol|start)\.ts$/, 'the pager is reached through its client alone'],
-  [/^controller\//, /^store\/pack\.ts$/, 'a template is captured into a pack'],
+  [/^controller\//, /^store\/(pack|memory-pack|memory-source)\.ts$/, 'a template is captured into a pack'],
   [/^controller\//, /^native\/libc\.ts$/, 'the size of a page'],
   [
     /^controller\/(capture|member)\.ts$/,

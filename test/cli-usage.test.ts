@@ -36,6 +36,8 @@ describe('exit code 2 and AZ_USAGE for wrong usage', () => {
     [['frobnicate'], "unknown command 'frobnicate'", 'see agentzip --help'],
     [['run', '--colour'], "unknown option '--colour'", 'see agentzip run --help'],
     [['run', 'now'], 'too many arguments', 'see agentzip run --help'],
+    [['run', '--hosts', 'vax'], '--hosts: vax is no adapter; there are cgroup', 'see agentzip run --help'],
+    [['run', '--hosts', 'cgroup'], 'needs hosts.cgroup.include', 'see agentzip run --help'],
     [['policy', 'check'], "missing required argument 'file'", 'see agentzip policy check --help'],
     [['status', '--runtime-dir', `/${'d'.repeat(200)}`], 'bytes too long', 'see agentzip'],
   ])('%j', async (words, message, remedy) => {
@@ -90,8 +92,9 @@ describe('status', () => {
       server.controller.sandboxes.set('box-1', { pids: [42], template: 'py' });
       const table = await agentzip(['status', '--runtime-dir', server.folder]);
       expect(table.code).toBe(0);
-      expect(table.stdout).toMatch(/^SANDBOX +TEMPLATE +PHASE +OWNED MiB/m);
-      expect(table.stdout).toMatch(/^box-1 +py +idle +4\.0 +40\.0 +4\.0 +10\.0x +2 +1 +3$/m);
+      expect(table.stdout).toMatch(/^SANDBOX +TEMPLATE +HOST +MODE +PHASE +OWNED MiB/m);
+      expect(table.stdout).toMatch(/^box-1 +py +api +reclaim +idle +4\.0 +40\.0 +4\.0 +10\.0x +2 +1 +3$/m);
+      expect(table.stdout).toMatch(/^host cgroup: 0 sandboxes$/m);
       expect(table.stdout).toMatch(/^warning: no exec events$/m);
       const json = await agentzip(['status', '--json', '--runtime-dir', server.folder]);
       expect(JSON.parse(json.stdout)).toMatchObject({ sandboxes: [{ id: 'box-1', ratio: 10 }] });

@@ -2,12 +2,16 @@ import { existsSync, statSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { TemplateAddresses } from '../src/controller/address.js';
 import { capture } from '../src/controller/capture.js';
+import { Templates } from '../src/controller/templates.js';
 import { identify, type ProcessId } from '../src/memory/process.js';
 import { readVmas } from '../src/memory/vmas.js';
 import { PAGE } from '../src/native/libc.js';
+import type { PagerClient } from '../src/pager/client.js';
 import { NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';
 import { readPackRegions } from '../src/store/pack.js';
 import { Bench } from './support/controller.js';
+import { HostLayout } from './support/host-layout.js';
+import { testRandom } from './support/seed.js';
 
 let bench: Bench;
 beforeEach(async () => {
@@ -58,6 +62,43 @@ test('a pack is written for its owner only, and read back when it is given', asy
   expect(again).toMatchObject({ tenant: 'acme', pages: template.pages });
 });
 
+test('a page of a machine has the template address that it has in its memory file, in whichever mapping', async () => {
+  const layout = new HostLayout();
+  try {
+    const memoryFile = layout.file('base.mem', testRandom('memory-file').bytes(64 * PAGE));
+    const { pages } = await bench.controller.putTemplate('machine', { memoryFile, tenant: 'acme' });
+    expect(pages).toBe(64);
+    const { regions } = readPackRegions(`${bench.folder}/templates/machine.pack`);
+    const vmm = await layout.start('firecracker', []);
+    // Guest memory below and above the hole for devices: two mappings of one file.
+    const low = Number(await vmm.ask(`map_private('${memoryFile}', 0, 16)`));
+    const high = Number(await vmm.ask(`map_private('${memoryFile}', ${32 * PAGE}, 32)`));
+    const other = Number(await vmm.ask('map_anonymous(16)'));
+    const vmas = readVmas(vmm.pid, { flags: true });
+    const map = new TemplateAddresses(regions).mapper(vmas);
+    const at = (address: number) =>
+      map(
+        vmas.find(({ start, end }) => address >= start && address < end)!,
+        address / PAGE,
+      );
+    expect([at(low), at(low + 15 * PAGE), at(high), at(high + 31 * PAGE)]).toEqual([0, 15, 32, 63]);
+    expect(at(other)).toBe(NO_TEMPLATE_PAGE);
+    expect(existsSync(`${bench.folder}/templates/machine.pack.mem`)).toBe(true);
+    // The next controller finds it made already.
+    const made = statSync(`${bench.folder}/templates/machine.pack`).ino;
+    const loads = { request: () => Promise.resolve({ pack: 1, distinctPages: 0 }) } as unknown as PagerClient;
+    const next = new Templates(loads, `${bench.folder}/templates`, () => {});
+    const { path } = await next.put('machine', { memoryFile, tenant: 'acme' }, false);
+    expect([path, statSync(path).ino]).toEqual([`${bench.folder}/templates/machine.pack`, made]);
+    await bench.controller.putTemplate('machine', { memoryFile, public: true });
+    expect(bench.pager.asked).toEqual(['loadPack', 'unloadPack', 'loadPack']);
+    expect(existsSync(`${bench.folder}/templates/machine.1.pack.mem`)).toBe(false);
+    expect(existsSync(memoryFile)).toBe(true);
+  } finally {
+    await layout.stop();
+  }
+});
+
 test('a pack of another tenant is refused', async () => {
   const python = await bench.python();
   await bench.controller.putTemplate('python', { pid: python.pid, tenant: 'acme' });
@@ -88,6 +129,8 @@ test.each([
   ['an id that is no file name', '../evil', { pid: 1 }, 'AZ_BAD_REQUEST'],
   ['neither pid nor pack', 'a', {}, 'AZ_BAD_REQUEST'],
   ['both', 'a', { pid: 1, pack: '/x' }, 'AZ_BAD_REQUEST'],
+  ['a pack and a memory file', 'a', { memoryFile: '/y', pack: '/x' }, 'AZ_BAD_REQUEST'],
+  ['a memory file that is not there', 'a', { memoryFile: '/nowhere/base.mem' }, 'AZ_PACK_INVALID'],
   ['a pid of no process', 'a', { pid: 2 ** 22 + 1 }, 'AZ_NO_SUCH_PROCESS'],
   ['AgentZip itself', 'a', { pid: process.pid }, 'AZ_OWN_PROCESS'],
   ['a pack that is not there', 'a', { pack: '/nowhere/x.pack' }, 'AZ_PACK_INVALID'],

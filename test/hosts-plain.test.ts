@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { findProcesses, type ProcessSpec, type ProcessTable } from '../src/hosts/plain.js';
 
 const own = { pids: [1000, 1001], userNamespace: 'user:[1]' };
+/** The one above all others. */
+const initial = 'user:[4026531837]';
 const TREES: Record<number, number[]> = { 10: [10, 11, 12], 1: [1, 10, 1000], 30: [30] };
 
 const table: ProcessTable = {
@@ -39,4 +41,18 @@ test.each<[string, ProcessSpec, string]>([
   ['a cgroup without processes', { cgroup: 'empty' }, 'AZ_NO_SUCH_CGROUP'],
 ])('%s is refused', (_what, spec, code) => {
   expect(() => find(spec)).toThrow(expect.objectContaining({ code }));
+});
+
+test('who has found processes in our own table may name those of user namespaces below ours, and these only', () => {
+  const spec = { pids: [30], nested: true };
+  const inInitial: ProcessTable = { ...table, userNamespace: (pid) => (pid === 30 ? 'user:[2]' : initial) };
+  const first = { ...own, userNamespace: initial };
+  expect(findProcesses(spec, inInitial, first).first).toEqual([30]);
+  const refused = expect.objectContaining({ code: 'AZ_FOREIGN_NAMESPACE' });
+  expect(() => findProcesses({ pids: [30] }, inInitial, first)).toThrow(refused);
+  // Elsewhere nobody tells which namespaces are below.
+  expect(() => findProcesses(spec, table, own)).toThrow(refused);
+  expect(() => findProcesses({ pids: [1], nested: true }, inInitial, first)).toThrow(
+    expect.objectContaining({ code: 'AZ_OWN_PROCESS' }),
+  );
 });

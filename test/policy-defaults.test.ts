@@ -5,26 +5,31 @@ import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { loadPolicy, parsePolicy, redacted } from '../src/policy/load.js';
 import { allowedValues, schemaAt, schemaErrors } from '../src/policy/schema.js';
 
+const isSection = (value: unknown, path: string[]): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && schemaAt(path)?.properties !== undefined;
+
 /** Every key as a path, with its default. */
-const leaves = Object.entries(DEFAULT_POLICY).flatMap(([section, value]): [string[], unknown][] =>
-  typeof value === 'object'
-    ? Object.entries(value).map(([key, inner]) => [[section, key], inner])
-    : [[[section], value]],
-);
+function leavesOf(value: unknown, path: string[] = []): [string[], unknown][] {
+  if (!isSection(value, path)) return [[path, value]];
+  return Object.entries(value).flatMap(([key, inner]) => leavesOf(inner, [...path, key]));
+}
+
+/** Every section as a path, with its keys. */
+function sectionsOf(value: unknown, path: string[] = []): [string[], string[]][] {
+  if (!isSection(value, path)) return [];
+  const inner = Object.entries(value).flatMap(([key, below]) => sectionsOf(below, [...path, key]));
+  return [[path, Object.keys(value)], ...inner];
+}
+
+const leaves = leavesOf(DEFAULT_POLICY);
 
 describe('defaults and schema', () => {
   it('agree: the defaults are a valid policy', () => {
     expect(schemaErrors(DEFAULT_POLICY)).toEqual([]);
   });
 
-  it('have the same keys', () => {
-    const names = Object.keys(schemaAt([])?.properties ?? {});
-    expect(names.sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
-    for (const [section, value] of Object.entries(DEFAULT_POLICY)) {
-      if (typeof value !== 'object') continue;
-      const keys = Object.keys(schemaAt([section])?.properties ?? {});
-      expect(keys.sort(), section).toEqual(Object.keys(value).sort());
-    }
+  it.each(sectionsOf(DEFAULT_POLICY))('have the same keys in %j', (path, keys) => {
+    expect(Object.keys(schemaAt(path)?.properties ?? {}).sort()).toEqual(keys.sort());
   });
 
   it.each(leaves)('%j is described and bounded', (path) => {
@@ -68,6 +73,14 @@ describe('loading', () => {
     expect(policy.pager).toEqual({ ...DEFAULT_POLICY.pager, workers: 4 });
     expect(policy.otel.headers).toEqual({ authorization: 'secret' });
     expect(policy.encoding).toEqual(DEFAULT_POLICY.encoding);
+  });
+
+  it('does so in sections of sections, and takes a list as a whole', () => {
+    const { hosts } = parsePolicy('hosts: {capture: {templates: 3}, cgroup: {include: [a/*]}}\n');
+    expect(hosts.capture).toEqual({ ...DEFAULT_POLICY.hosts.capture, templates: 3 });
+    expect(hosts.cgroup).toEqual({ ...DEFAULT_POLICY.hosts.cgroup, include: ['a/*'] });
+    hosts.cgroup.exclude.push('b');
+    expect(DEFAULT_POLICY.hosts.cgroup.exclude).toEqual([]);
   });
 
   it('takes JSON, an empty file, and comments alone', () => {

@@ -30,7 +30,7 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'unknown key that is like no other',
       'zebra: 1\n',
       'agentzip.yaml:1: zebra is not a known key',
-      'allowed: version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, trust, otel, server, log',
+      'allowed: version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, log',
     ],
     [
       'out of range',
@@ -81,6 +81,24 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'allowed: "0600", or set server.group',
     ],
     [
+      'cgroups that nobody names',
+      'hosts:\n  cgroup:\n    enabled: true\n',
+      'agentzip.yaml:3: hosts.cgroup.enabled is true, but hosts.cgroup.include names no cgroups',
+      'allowed: false, or set the other too',
+    ],
+    [
+      'a cgroup out of its mount',
+      'hosts: {cgroup: {include: [../a]}}\n',
+      'agentzip.yaml:1: hosts.cgroup.include.0 is "../a"',
+      'allowed: a relative path, as agents/*, at most 512 characters',
+    ],
+    [
+      'a regular expression that is none',
+      'hosts: {cgroup: {pattern: "("}}\n',
+      'agentzip.yaml:1: hosts.cgroup.pattern is "("',
+      'allowed: a regular expression or null, at most 512 characters',
+    ],
+    [
       'two values that contradict',
       'pager:\n  storeMiB: 64\n',
       'agentzip.yaml:1: pager.stagingMiB is 1024, but pager.storeMiB is 64',
@@ -92,7 +110,7 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'a list',
       '- mode: off\n',
       'agentzip.yaml:1: the policy is a list',
-      'allowed: the keys version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, trust, otel, server, log',
+      'allowed: the keys version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, log',
     ],
     [
       'a runtime directory whose socket would have too long a name',

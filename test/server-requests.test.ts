@@ -147,7 +147,7 @@ describe('a request that is wrong gets a code and a status', () => {
       [
         'a template from two places',
         () => send('PUT', '/v1/templates/t', '{"pid":1,"pack":"/p"}'),
-        ...([400, 'AZ_BAD_REQUEST', /exactly one of pid and pack/] as const),
+        ...([400, 'AZ_BAD_REQUEST', /exactly one of pid, pack and memoryFile/] as const),
       ],
       [
         'an unknown event',

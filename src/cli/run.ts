@@ -5,7 +5,10 @@ interface RunFlags {
   policy?: string;
   runtimeDir?: string;
   stateDir?: string;
+  hosts?: string[];
 }
+
+const names = (text: string): string[] => text.split(',').map((name) => name.trim());
 
 /** `agentzip run`: the service, in the foreground, until it is drained. */
 export function runCommand(): Command {
@@ -14,9 +17,14 @@ export function runCommand(): Command {
     .option('--policy <file>', 'policy file (YAML or JSON); default: built-in policy')
     .option('--runtime-dir <dir>', 'folder of the sockets; default: paths.runtimeDir of the policy')
     .option('--state-dir <dir>', 'folder of the templates; default: paths.stateDir of the policy')
-    .action(async ({ policy, runtimeDir, stateDir }: RunFlags) => {
+    .option(
+      '--hosts <names>',
+      'platforms whose sandboxes are found, with commas between; see docs/hosts.md',
+      names,
+    )
+    .action(async ({ policy, runtimeDir, stateDir, hosts }: RunFlags) => {
       // Loaded here: the other commands need neither OpenTelemetry nor the native libraries.
       const { runService } = await import('../plugin/service.js');
-      await runService({ policyFile: policy, runtimeDir, stateDir }, { print, warn, printError });
+      await runService({ policyFile: policy, runtimeDir, stateDir, hosts }, { print, warn, printError });
     });
 }

@@ -1,6 +1,7 @@
 import { PAGE } from '../native/libc.js';
 import { kindOfKey, type Vma } from '../memory/vmas.js';
 import { NO_TEMPLATE_PAGE } from '../pager/protocol.js';
+import { memoryRegionKey } from '../store/memory-pack.js';
 
 /** A run of template addresses, as template packs keep it: see src/store/pack.ts. */
 export interface TemplateRegion {
@@ -14,6 +15,8 @@ const MARKS = ['program', 'heap', 'stack'] as const;
 type Mark = (typeof MARKS)[number];
 
 const MARK_PREFIX = 'layout:';
+/** Kind of a region that is a memory file. */
+const MEMORY_KIND = kindOfKey(memoryRegionKey(''));
 /** Holes in a mapping from which on it becomes two regions, so that reserved address space costs no table. */
 const HOLE_PAGES = 1024;
 
@@ -88,6 +91,8 @@ export class TemplateAddresses {
   private readonly byStart: Placed[];
   private readonly byKey = new Map<string, Placed[]>();
   private readonly marks = new Map<string, number>();
+  /** Memory files, by their keys. */
+  private readonly memory = new Map<string, Placed>();
 
   constructor(regions: readonly TemplateRegion[]) {
     const placed = place(regions);
@@ -96,6 +101,7 @@ export class TemplateAddresses {
         this.marks.set(region.key.slice(MARK_PREFIX.length), region.start);
         continue;
       }
+      if (region.kind === MEMORY_KIND) this.memory.set(region.key, region);
       const siblings = this.byKey.get(region.vmaKey);
       if (siblings) siblings.push(region);
       else this.byKey.set(region.vmaKey, [region]);
@@ -137,9 +143,14 @@ export class TemplateAddresses {
     return this.byStart[low - 1];
   }
 
-  /** Programs started afresh: the mapping's name and the offset in it. */
+  /** Programs started afresh: the mapping's name and the offset in it. Machines: the offset in the memory file. */
   private byName(): AddressMapper {
     return (vma, page) => {
+      const memory = vma.kind === 'private-file' ? this.memory.get(memoryRegionKey(vma.inode)) : undefined;
+      if (memory !== undefined) {
+        const inFile = page + (vma.offset - vma.start) / PAGE;
+        return inFile < memory.pages ? memory.base + inFile : NO_TEMPLATE_PAGE;
+      }
       const offset = page - vma.start / PAGE;
       const region = this.byKey
         .get(vma.key)

@@ -17,6 +17,9 @@ export type { Phase };
 /** Who says what a sandbox does: its host, which has sent an event; the probes; or nobody. */
 export type PhaseSource = 'host' | 'probes' | 'none';
 
+/** `observe`: seen and measured, never paged out. */
+export type SandboxMode = 'reclaim' | 'observe';
+
 export interface SandboxSpec {
   /** Template the sandbox started from; without one its pages are never shared with a template. */
   template?: string;
@@ -26,16 +29,22 @@ export interface SandboxSpec {
   pids?: number[];
   /** Path below the memory cgroup mount, or absolute. */
   cgroup?: string;
+  /** See ProcessSpec of src/hosts/plain.ts: adapters may say it, and the API does not take it. */
+  nested?: boolean;
+  /** Default: `reclaim`. */
+  mode?: SandboxMode;
 }
 
 export interface TemplateSpec {
   tenant?: string;
   /** Usable by every tenant. */
   public?: boolean;
-  /** Running, warmed process to capture. Exactly one of `pid` and `pack`. */
+  /** Running, warmed process to capture. Exactly one of `pid`, `pack` and `memoryFile`. */
   pid?: number;
   /** Path of a template pack captured before. */
   pack?: string;
+  /** Path of a snapshot's memory file, which machines map privately. It is not copied, and must not change. */
+  memoryFile?: string;
 }
 
 export interface HostEvent {
@@ -137,6 +146,13 @@ export interface SandboxStatus {
   id: string;
   template: string | null;
   tenant: string;
+  /** Adapter that found it; null: a host has registered it. */
+  host: string | null;
+  mode: SandboxMode;
+  /** Why it is treated so, in the words of its adapter. */
+  why: string | null;
+  /** What forbids or bounds taking its memory, as far as its adapter can see: see src/hosts/adapter.ts. */
+  hazards: readonly string[];
   phase: Phase;
   phaseSource: PhaseSource;
   pids: number[];
@@ -159,6 +175,18 @@ export interface SandboxStatus {
   demandFaults: number;
   prefetchedPages: number;
   wastedPages: number;
+}
+
+/** A platform whose sandboxes are found. */
+export interface HostStatus {
+  name: string;
+  sandboxes: number;
+  /** Found, but registered by a host, or found by another adapter before. */
+  claimed: number;
+  /** It is told of changes as they happen, not only at intervals. */
+  following: boolean;
+  /** Why it, or some of its sandboxes, can not be served now. */
+  warnings: string[];
 }
 
 export interface Alert {
@@ -213,6 +241,8 @@ export interface Status {
     /** Reads of the pager that came too fast to be taken in. */
     lostReads: number;
   };
+  /** Adapters that are enabled. */
+  hosts: HostStatus[];
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];
 }

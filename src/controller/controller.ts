@@ -6,6 +6,7 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
+import type { HostAdapter } from '../hosts/adapter.js';
 import type { Policy } from '../policy/policy.js';
 import type { Probes } from '../telemetry/probes.js';
 import {
@@ -19,6 +20,8 @@ import {
   type TemplateSpec,
   type TemplateStatus,
 } from './api.js';
+import { adaptersOf } from './adapters.js';
+import { sameSandbox } from './adoption.js';
 import type { Context } from './context.js';
 import { DemandFaults } from './demand-faults.js';
 import { Detection, eventOf } from './detection.js';
@@ -26,6 +29,7 @@ import { trustDomain } from './domain.js';
 import { openFaultSource, readsOf, seenBy, type FaultSource } from './fault-source.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
+import { Hosts } from './hosts.js';
 import { Predictions } from './predictions.js';
 import { Forerunner } from './forerunner.js';
 import { ModelFiles } from './model-file.js';
@@ -34,7 +38,7 @@ import { isEventType, transition } from './phases.js';
 import { Predictor } from './predictor.js';
 import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
-import type { Sandbox } from './sandbox.js';
+import type { Finding, Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
 import { alertsOf, readingOf, sandboxStatus } from './status.js';
 import { describe, Templates } from './templates.js';
@@ -45,6 +49,8 @@ import { WindowRunner } from './window-runner.js';
 const MIB = 1 << 20;
 /** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
 const SHOWN_MS = 1000;
+/** Sandboxes that were found within one that a host registers. */
+const MOST_FOUND_WITHIN = 64;
 /** What was learnt since is lost when the controller dies. */
 const SAVE_MS = 5 * 60_000;
 
@@ -69,7 +75,8 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
     standby,
   });
   try {
-    return await AgentController.over(pager, policy, telemetry, await openFaultSource(pager, policy.detect));
+    const source = await openFaultSource(pager, policy.detect);
+    return await AgentController.over(pager, policy, telemetry, source, adaptersOf(policy.hosts));
   } catch (error) {
     pager.close();
     throw error;
@@ -86,6 +93,7 @@ export class AgentController implements Controller {
   private readonly detection: Detection;
   private readonly demand: DemandFaults;
   private readonly probes: Probes;
+  private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
   private enabled: boolean;
 
@@ -94,6 +102,7 @@ export class AgentController implements Controller {
     private readonly source: FaultSource,
     private readonly watcher: ProbeWatcher,
     private readonly own: { pids: number[] },
+    adapters: readonly HostAdapter[],
   ) {
     this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
     const { registry, owners } = context;
@@ -111,6 +120,13 @@ export class AgentController implements Controller {
     const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
     this.following = new Following(probes, registry, vacant, forerunner, this.demand);
     this.following.watch = this.detection.watch;
+    const { intervalMs } = context.policy.hosts;
+    this.hosts = new Hosts(registry, this.detection, adapters, intervalMs, {
+      register: (id, spec, finding) => this.register(id, spec, finding),
+      remove: (id) => this.deleteSandbox(id),
+      bringBack: (sandbox) => this.bringBack(sandbox, 'shutdown'),
+      take: (sandbox, event) => this.take(sandbox, event),
+    });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
@@ -123,6 +139,7 @@ export class AgentController implements Controller {
     policy: Policy,
     telemetry: Telemetry,
     source: FaultSource,
+    adapters: readonly HostAdapter[] = [],
   ): Promise<AgentController> {
     const info = await pager.request('hello', {});
     await pager.request('doubtSole', {});
@@ -150,7 +167,9 @@ export class AgentController implements Controller {
       source,
       watcher,
       own,
+      adapters,
     );
+    await controller.hosts.discovery.start();
     return controller;
   }
 
@@ -163,22 +182,55 @@ export class AgentController implements Controller {
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
-    const { registry, templates, policy } = this.context;
+    const { registry, templates } = this.context;
+    if (id.includes(':')) {
+      throw new AgentZipError('AZ_BAD_REQUEST', {
+        what: `${id} is the id of a sandbox that AgentZip finds by itself`,
+      });
+    }
     if (spec.template !== undefined && !templates.has(spec.template)) {
       throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id: spec.template });
     }
     const known = registry.find(id);
     if (known !== undefined && registry.refresh(known)) {
-      if (JSON.stringify(known.spec) === JSON.stringify(spec)) return this.getSandbox(id);
+      if (sameSandbox(known.spec, spec)) return this.changeMode(known, spec);
       throw new AgentZipError('AZ_BAD_REQUEST', {
         what: `sandbox ${id} is registered with other processes, template or tenant: delete it first`,
       });
     }
     // The sandbox of that name has ended; this is the next.
     if (known !== undefined) await this.deleteSandbox(id);
-    const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
-    this.detection.add(registry.add(id, spec, domain));
+    await this.registerOver(id, spec);
     return this.getSandbox(id);
+  }
+
+  private register(id: string, spec: SandboxSpec, finding: Finding | null): void {
+    const { registry, policy } = this.context;
+    const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
+    this.detection.add(registry.add(id, spec, domain, finding));
+  }
+
+  /** What a host says of processes counts before what was found out of them. */
+  private async registerOver(id: string, spec: SandboxSpec): Promise<void> {
+    const { registry } = this.context;
+    for (let left = MOST_FOUND_WITHIN; ; left--) {
+      try {
+        return this.register(id, spec, null);
+      } catch (error) {
+        if (!(error instanceof AgentZipError) || error.code !== 'AZ_PROCESS_CLAIMED' || left === 0)
+          throw error;
+        const owner = registry.find(String(error.details.owner));
+        if (owner === undefined || owner.finding === null) throw error;
+        await this.deleteSandbox(owner.id);
+      }
+    }
+  }
+
+  private async changeMode(sandbox: Sandbox, { mode = 'reclaim' }: SandboxSpec): Promise<SandboxStatus> {
+    const changed = sandbox.mode !== mode;
+    sandbox.mode = mode;
+    if (changed && mode === 'observe') await this.bringBack(sandbox, 'shutdown');
+    return this.getSandbox(sandbox.id);
   }
 
   async getSandbox(id: string): Promise<SandboxStatus> {
@@ -297,6 +349,7 @@ export class AgentController implements Controller {
         faults: seenBy(this.probes, this.demand),
         lostReads: this.demand.lost,
       },
+      hosts: this.hosts.discovery.statuses,
       sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
       templates: templateStatuses,
     };
@@ -324,6 +377,7 @@ export class AgentController implements Controller {
   }
 
   async close(): Promise<void> {
+    this.hosts.discovery.close();
     this.disable();
     await this.idle();
     this.detection.close();

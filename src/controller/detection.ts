@@ -1,11 +1,15 @@
 import { memoryCgroupId } from '../memory/cgroup.js';
 import type { Policy } from '../policy/policy.js';
 import { Endpoints } from '../telemetry/endpoints.js';
-import { PhaseWatch } from '../telemetry/phase-watch.js';
+import { monotonicMs, PhaseWatch } from '../telemetry/phase-watch.js';
 import type { Probes } from '../telemetry/probes.js';
 import type { EventType, Phase } from './api.js';
 import type { Registry } from './registry.js';
 import type { Sandbox } from './sandbox.js';
+
+const NS_PER_MS = 1e6;
+/** Calls remembered of a sandbox; a platform that loses their ends must not fill the memory. */
+const MOST_CALLS = 1024;
 
 export interface DetectionOptions {
   policy: Policy['detect'];
@@ -30,12 +34,17 @@ export class Detection {
   readonly watch: PhaseWatch | null;
   private readonly endpoints: Endpoints;
   private readonly probes: Probes;
+  private readonly onPhase: DetectionOptions['onPhase'];
   /** Tag → inode of the cgroup's folder, of sandboxes that may be entered. */
   private readonly cgroups = new Map<number, bigint>();
   private readonly enterable: boolean;
+  /** Tag → calls that its platform said have begun and not ended: what stands for each where else a pid does. */
+  private readonly calls = new Map<number, number[]>();
+  private lastCall = 0;
 
   constructor(options: DetectionOptions) {
     const { policy, probes, registry, poll, onPhase } = options;
+    this.onPhase = onPhase;
     this.probes = probes;
     this.enterable = policy.inboundExec;
     this.endpoints = new Endpoints({
@@ -75,6 +84,32 @@ export class Detection {
     this.watch.add(sandbox.tag);
   }
 
+  /**
+   * Its platform says that a tool call begins or ends in it: the same evidence as a process that is brought in. Where
+   * nobody watches, it is all there is.
+   */
+  tool(sandbox: Sandbox, type: 'tool_start' | 'tool_end'): void {
+    const calls = this.calls.get(sandbox.tag) ?? [];
+    this.calls.set(sandbox.tag, calls);
+    const now = monotonicMs() * NS_PER_MS;
+    if (type === 'tool_start') {
+      if (calls.length === MOST_CALLS) calls.shift();
+      calls.push(--this.lastCall);
+      this.watch?.entered(sandbox.tag, this.lastCall, now);
+    } else {
+      const call = calls.shift();
+      if (call !== undefined) this.watch?.exited(sandbox.tag, call, now);
+    }
+    if (this.watch === null) this.onPhase(sandbox, calls.length > 0 ? 'tool_running' : 'idle');
+  }
+
+  /** While it is frozen there is nothing to find out. */
+  suspend(sandbox: Sandbox, on: boolean): void {
+    if (sandbox.phaseSource !== 'probes') return;
+    if (on) this.watch?.remove(sandbox.tag);
+    else this.watch?.add(sandbox.tag);
+  }
+
   /** Leaves a sandbox to its host from now on. */
   leave(sandbox: Sandbox): void {
     if (sandbox.phaseSource === 'host') return;
@@ -84,6 +119,7 @@ export class Detection {
 
   /** All its processes have ended: it begins anew if others join. */
   restart(sandbox: Sandbox): void {
+    this.calls.delete(sandbox.tag);
     this.watch?.remove(sandbox.tag);
     if (sandbox.phaseSource === 'probes') this.watch?.add(sandbox.tag);
   }
@@ -92,6 +128,7 @@ export class Detection {
     const id = this.cgroups.get(sandbox.tag);
     if (id !== undefined) this.probes.removeCgroup(id);
     this.cgroups.delete(sandbox.tag);
+    this.calls.delete(sandbox.tag);
     this.watch?.remove(sandbox.tag);
   }
 

@@ -4,7 +4,7 @@ import { cgroupPids, resolveCgroup } from '../memory/cgroup.js';
 import { identify, isAlive, processTree, userNamespace } from '../memory/process.js';
 import type { SandboxSpec } from './api.js';
 import { Member } from './member.js';
-import { Sandbox } from './sandbox.js';
+import { Sandbox, type Finding } from './sandbox.js';
 
 /** The pager knows at most 4096 owners (src/store), one of which is nobody. */
 export const MAX_SANDBOXES = 4095;
@@ -64,12 +64,12 @@ export class Registry {
   }
 
   /** Registers a sandbox with the processes it has now. Throws what {@link findProcesses} does, and AZ_PROCESS_CLAIMED. */
-  add(id: string, spec: SandboxSpec, domain: string): Sandbox {
+  add(id: string, spec: SandboxSpec, domain: string, finding: Finding | null = null): Sandbox {
     checkName('the id of a sandbox', id);
     if (spec.tenant !== undefined) checkName('a tenant', spec.tenant);
     const membership = findProcesses(spec, TABLE, this.own);
     this.refuseClaimed(membership);
-    const sandbox = new Sandbox(id, spec, membership, domain, this.freeTag());
+    const sandbox = new Sandbox(id, spec, membership, domain, this.freeTag(), finding);
     this.byId.set(id, sandbox);
     this.byTag.set(sandbox.tag, sandbox);
     for (const pid of membership.first) this.join(sandbox, pid);

@@ -6,6 +6,7 @@ import type {
   HostEvent,
   Phase,
   PhaseSource,
+  SandboxMode,
   SandboxSpec,
   SkipReason,
   WindowSummary,
@@ -27,6 +28,13 @@ class Serial {
   }
 }
 
+/** What the adapter that found a sandbox says of it. */
+export interface Finding {
+  readonly host: string;
+  readonly why: string;
+  readonly hazards: readonly string[];
+}
+
 /** One registered sandbox. Its name is its owner name at the pager. */
 export class Sandbox {
   readonly members = new Map<number, Member>();
@@ -34,6 +42,7 @@ export class Sandbox {
   readonly work = new Serial();
   phase: Phase = 'unknown';
   phaseSource: PhaseSource = 'none';
+  mode: SandboxMode;
   window: Window | null = null;
   /** Aborts a prefetch that is going on. */
   private prefetching = new AbortController();
@@ -84,7 +93,11 @@ export class Sandbox {
     readonly domain: string,
     /** Stands for it in probe events and in the table of slots; 1–65535. */
     readonly tag: number,
-  ) {}
+    /** Null: a host has registered it. */
+    public finding: Finding | null = null,
+  ) {
+    this.mode = spec.mode ?? 'reclaim';
+  }
 
   /** Pids found before that still are the same processes. */
   livePids(): number[] {

@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import { identify } from '../memory/process.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import { readPackRegions, whileWriting, writePack } from '../store/pack.js';
+import { isMemoryPackOf, removeMemoryPack, writeMemoryPack } from '../store/memory-pack.js';
+import { isIntact, type MemorySource } from '../store/memory-source.js';
+import { readPackRegions, whileWriting, writePack, type PackMeta } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
 import type { TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
@@ -26,6 +28,8 @@ export interface Template {
   addresses: TemplateAddresses;
   compression: Compression;
   spec: TemplateSpec;
+  /** Where its pages are, when they are not in its pack. */
+  memory: MemorySource | null;
 }
 
 /** Ids become file names. */
@@ -47,10 +51,10 @@ export class Templates {
     return this.byId.has(id);
   }
 
-  /** The template whose pages a sandbox may be stored against, if any. */
+  /** The template whose pages a sandbox may be stored against, if any; none when its memory file has changed. */
   baseFor({ id, spec }: Pick<Sandbox, 'id' | 'spec'>): Template | null {
     const template = spec.template === undefined ? undefined : this.byId.get(spec.template);
-    if (template === undefined) return null;
+    if (template === undefined || (template.memory !== null && !isIntact(template.memory))) return null;
     return mayUseTemplate({ id, tenant: spec.tenant }, template) ? template : null;
   }
 
@@ -69,12 +73,12 @@ export class Templates {
       if (JSON.stringify(known.spec) === JSON.stringify(spec)) return known;
       throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id });
     }
-    if ((spec.pid === undefined) === (spec.pack === undefined)) {
-      throw new AgentZipError('AZ_BAD_REQUEST', { what: 'give exactly one of pid and pack' });
+    if ([spec.pid, spec.pack, spec.memoryFile].filter((source) => source !== undefined).length !== 1) {
+      throw new AgentZipError('AZ_BAD_REQUEST', { what: 'give exactly one of pid, pack and memoryFile' });
     }
     if (spec.pid !== undefined) this.checkProcess(spec.pid);
     if (known !== undefined) await this.unload(known);
-    const path = spec.pack ?? (await this.captureProcess(id, spec.pid as number, spec));
+    const path = spec.pack ?? (await this.make(id, spec));
     return this.load(id, spec, path);
   }
 
@@ -83,7 +87,7 @@ export class Templates {
   }
 
   private async load(id: string, spec: TemplateSpec, path: string): Promise<Template> {
-    const { regions, meta } = readPackRegions(path);
+    const { regions, meta, memory = null } = readPackRegions(path);
     if (spec.tenant !== undefined && meta.tenant !== null && spec.tenant !== meta.tenant) {
       throw new AgentZipError('AZ_PACK_INVALID', { path, reason: 'it belongs to another tenant' });
     }
@@ -102,30 +106,41 @@ export class Templates {
       addresses,
       compression,
       spec,
+      memory,
     };
     this.byId.set(id, template);
     return template;
   }
 
-  private async captureProcess(id: string, pid: number, spec: TemplateSpec): Promise<string> {
+  /** Writes a pack of a process, or for a memory file; returns its path. */
+  private async make(id: string, spec: TemplateSpec): Promise<string> {
     whileWriting(this.folder, () => mkdirSync(this.folder, { recursive: true, mode: 0o700 }));
-    const process = identify(pid);
-    const captured = process && capture(process);
-    if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
-    const path = this.freePath(id);
-    await writePack(path, captured.regions, captured.pages, {
+    const meta = { id, tenant: spec.tenant ?? null, public: spec.public ?? false };
+    const { memoryFile, pid } = spec;
+    const path = this.freePath(
       id,
-      tenant: spec.tenant ?? null,
-      public: spec.public ?? false,
-    });
+      (taken) => memoryFile !== undefined && isMemoryPackOf(taken, memoryFile, meta),
+    );
+    if (memoryFile === undefined) await this.captureProcess(path, pid as number, meta);
+    else if (!existsSync(path)) await writeMemoryPack(path, memoryFile, meta);
     return path;
   }
 
-  /** A pack that was left by an earlier run may still hold bases for a pager that outlived it: never overwrite one. */
-  private freePath(id: string): string {
+  private async captureProcess(path: string, pid: number, meta: PackMeta): Promise<void> {
+    const process = identify(pid);
+    const captured = process && capture(process);
+    if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
+    await writePack(path, captured.regions, captured.pages, meta);
+  }
+
+  /**
+   * A pack that was left by an earlier run may still hold bases for a pager that outlived it: never overwrite one. One that
+   * `fits` is taken as it is.
+   */
+  private freePath(id: string, fits: (path: string) => boolean): string {
     for (let n = 0; ; n++) {
       const path = `${this.folder}/${id}${n === 0 ? '' : `.${n}`}.pack`;
-      if (!existsSync(path)) return path;
+      if (!existsSync(path) || fits(path)) return path;
     }
   }
 
@@ -138,7 +153,7 @@ export class Templates {
       throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id }, { cause });
     }
     this.byId.delete(id);
-    if (spec.pack === undefined) rmSync(path, { force: true });
+    if (spec.pack === undefined) removeMemoryPack(path);
   }
 }
 

@@ -33,7 +33,7 @@ export class WindowOpener {
   }
 
   private may(sandbox: Sandbox): boolean {
-    return this.enabled() && !sandbox.paused && sandbox.window?.open !== true;
+    return this.enabled() && sandbox.mode === 'reclaim' && !sandbox.paused && sandbox.window?.open !== true;
   }
 
   /** Opens a window, or says why not. */

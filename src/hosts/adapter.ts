@@ -3,9 +3,10 @@ import type { ProcessSpec } from './plain.js';
 /**
  * What forbids or bounds taking a sandbox's memory, as far as its adapter can see: guest memory in huge TLB pages; pages
  * that a pause would lose when they are swapped; memory that a userfaultfd handler serves; memory shared by a sentry and
- * its sandbox; a cgroup that may not swap.
+ * its sandbox; pages that are locked or a device's; a cgroup that may not swap.
  */
-export type Hazard = 'hugetlb' | 'swap_loses_snapshot' | 'userfaultfd' | 'shared_memfd' | 'no_swap';
+export type Hazard =
+  'hugetlb' | 'swap_loses_snapshot' | 'userfaultfd' | 'shared_memfd' | 'locked' | 'no_swap';
 
 /** A sandbox as its platform shows it. */
 export interface FoundSandbox extends ProcessSpec {
@@ -13,6 +14,8 @@ export interface FoundSandbox extends ProcessSpec {
   id: string;
   /** What it started from: the digest of an image, the id of a build. */
   template?: string;
+  /** Where the memory file is that its guest memory is a private mapping of, in terms of this process. */
+  memoryFile?: string;
   tenant?: string;
   /** `observe`: seen and counted, never paged out. */
   mode: 'reclaim' | 'observe';
@@ -27,6 +30,8 @@ export interface HostListener {
   changed(): void;
   /** A tool begins or ends in a sandbox, which may not be registered. */
   tool(id: string, type: 'tool_start' | 'tool_end', name?: string): void;
+  /** The platform has frozen a sandbox, or thawed it: frozen it waits, whatever else is known of it. */
+  frozen?(id: string, on: boolean): void;
   /** What the adapter followed by is gone: it goes on looking at intervals. Code and remedy are in the error. */
   failed(error: Error): void;
 }

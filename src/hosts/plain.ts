@@ -4,6 +4,11 @@ import { AgentZipError } from '../errors.js';
 export interface ProcessSpec {
   pids?: readonly number[];
   cgroup?: string;
+  /**
+   * Its processes may be in user namespaces below ours. Only for who has found them in our own process table: a pid that
+   * somebody in such a namespace names is another process out here.
+   */
+  nested?: boolean;
 }
 
 /** The part of the kernel's process table that adapters need; the caller supplies it. */
@@ -34,11 +39,21 @@ export interface OwnProcesses {
   userNamespace: string;
 }
 
-function refuseForbidden(table: ProcessTable, pids: readonly number[], own: OwnProcesses): void {
+/** The initial user namespace, above all others (PROC_USER_INIT_INO). */
+const INITIAL = 'user:[4026531837]';
+
+/** `nested`: see {@link ProcessSpec}. Out of the initial namespace it can not be told which are below ours: none then. */
+function refuseForbidden(
+  table: ProcessTable,
+  pids: readonly number[],
+  own: OwnProcesses,
+  nested: boolean,
+): void {
+  const below = nested && own.userNamespace === INITIAL;
   for (const pid of pids) {
     if (own.pids.includes(pid)) throw new AgentZipError('AZ_OWN_PROCESS', { pid });
     const namespace = table.userNamespace(pid);
-    if (namespace !== null && namespace !== own.userNamespace) {
+    if (namespace !== null && namespace !== own.userNamespace && !below) {
       throw new AgentZipError('AZ_FOREIGN_NAMESPACE', { pid });
     }
   }
@@ -49,7 +64,7 @@ function refuseForbidden(table: ProcessTable, pids: readonly number[], own: OwnP
  * AZ_NO_SUCH_PROCESS, AZ_NO_SUCH_CGROUP, AZ_OWN_PROCESS, AZ_FOREIGN_NAMESPACE, AZ_BAD_REQUEST.
  */
 export function findProcesses(spec: ProcessSpec, table: ProcessTable, own: OwnProcesses): Membership {
-  const { pids, cgroup } = spec;
+  const { pids, cgroup, nested = false } = spec;
   if ((pids === undefined) === (cgroup === undefined) || pids?.length === 0) {
     throw new AgentZipError('AZ_BAD_REQUEST', { what: 'give exactly one of pids (not empty) and cgroup' });
   }
@@ -57,13 +72,13 @@ export function findProcesses(spec: ProcessSpec, table: ProcessTable, own: OwnPr
     const missing = pids.find((pid) => !table.exists(pid));
     if (missing !== undefined) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid: missing });
     const first = table.tree(pids);
-    refuseForbidden(table, first, own);
+    refuseForbidden(table, first, own, nested);
     return { first, pids: (known) => table.tree(known) };
   }
   const name = cgroup as string;
   const folder = table.cgroupFolder(name);
   const first = folder === null ? [] : table.cgroupPids(folder);
   if (folder === null || first.length === 0) throw new AgentZipError('AZ_NO_SUCH_CGROUP', { cgroup: name });
-  refuseForbidden(table, first, own);
+  refuseForbidden(table, first, own, nested);
   return { first, pids: () => table.cgroupPids(folder) };
 }

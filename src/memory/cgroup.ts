@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
-import { isAbsolute, join, normalize } from 'node:path';
+import { dirname, isAbsolute, join, normalize } from 'node:path';
 
 export interface CgroupMount {
   version: 1 | 2;
@@ -86,4 +86,54 @@ export function cgroupPids(folder: string): number[] {
   // Processes of another pid namespace are shown as 0.
   pids.delete(0);
   return [...pids];
+}
+
+/**
+ * May what is in a cgroup be swapped? Not where it or one above it has memory.swap.max 0. Version 1 has no such limit: memory
+ * and swap are counted together there, so that swapping needs no further room.
+ */
+export function maySwap(folder: string, mounts: readonly CgroupMount[] = cgroupMounts()): boolean {
+  const mount = mounts.find(({ version, path }) => version === 2 && folder.startsWith(`${path}/`));
+  if (mount === undefined) return true;
+  for (let at = folder; at.length > mount.path.length; at = dirname(at)) {
+    if (readText(`${at}/memory.swap.max`)?.trim() === '0') return false;
+  }
+  return true;
+}
+
+const readText = (path: string): string | null => {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return null;
+  }
+};
+
+/**
+ * Folder of the memory cgroup of a process. Null when it is gone, in the root, or in one that is not mounted here; where version 2
+ * has no memory controller and version 1 is not mounted, that of version 2 all the same.
+ */
+export function processCgroup(pid: number, mounts: readonly CgroupMount[] = cgroupMounts()): string | null {
+  const lines = (readText(`/proc/${pid}/cgroup`) ?? '')
+    .split('\n')
+    .map((line) => /^\d+:([^:]*):(.*)$/.exec(line));
+  const pathOf = (wanted: (controllers: string[]) => boolean): string | undefined =>
+    lines.find((line) => line !== null && wanted(line[1].split(',')))?.[2];
+  const folderOf = (version: 1 | 2, path: string | undefined): string | null => {
+    const mount = mounts.filter((candidate) => candidate.version === version);
+    const best = mount.find(({ memory }) => memory) ?? (version === 2 ? mount[0] : undefined);
+    return best === undefined || path === undefined || path === '/'
+      ? null
+      : resolveCgroup(best.path + path, [best]);
+  };
+  return (
+    folderOf(
+      1,
+      pathOf((controllers) => controllers.includes('memory')),
+    ) ??
+    folderOf(
+      2,
+      pathOf(([first]) => first === ''),
+    )
+  );
 }

@@ -10,6 +10,9 @@ export interface Vma {
   /** As the kernel prints them, e.g. `rw-p`. */
   permissions: string;
   path: string;
+  /** Of the file it maps, `0` for none, and where in the file it begins, bytes. */
+  inode: string;
+  offset: number;
   kind: VmaKind;
   /** `kind:path:ordinal`, the same in every process of one program whatever the address space randomisation. */
   key: string;
@@ -19,7 +22,7 @@ export interface Vma {
   checked: boolean;
 }
 
-const HEADER = /^([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ (\d+) *(.*)$/;
+const HEADER = /^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ (\d+) *(.*)$/;
 
 /** VmFlags of proc(5) that make a mapping none of our business. */
 const FLAG_REASONS: Readonly<Record<string, string>> = {
@@ -87,7 +90,7 @@ export function parseVmas(text: string): Vma[] {
     }
     const match = HEADER.exec(line);
     if (!match) continue;
-    const [, from, to, permissions, inode, rawPath] = match;
+    const [, from, to, permissions, offset, inode, rawPath] = match;
     const start = parseInt(from, 16);
     const end = parseInt(to, 16);
     const path = rawPath.replace(/ \(deleted\)$/, '');
@@ -98,6 +101,8 @@ export function parseVmas(text: string): Vma[] {
       end,
       permissions,
       path,
+      inode,
+      offset: parseInt(offset, 16),
       kind,
       key,
       leftOut: reasonToLeaveOut(kind, permissions, path),

@@ -35,7 +35,7 @@ export function createHandlers(
       return {
         pack: mapping.pack,
         pages: mapping.sections.map[1] / 4,
-        distinctPages: mapping.sections.pages[1] / PAGE,
+        distinctPages: mapping.distinct,
       };
     },
     async unloadPack({ pack }) {

@@ -5,7 +5,7 @@ import { explain } from '../errors.js';
 import { RobustMutex } from '../native/robust-mutex.js';
 import { gettid, nameThread, schedule } from '../native/process.js';
 import { WRITER_MUTEX_AT } from '../store/layout.js';
-import { mapPack, PackSet, type PackMapping } from '../store/packs.js';
+import { isReadable, mapPack, PackSet, type PackMapping } from '../store/packs.js';
 import { recover } from '../store/recovery.js';
 import { Store, STORE_BYTES } from '../store/store.js';
 import { Tables } from '../store/tables.js';
@@ -166,7 +166,8 @@ function findPacks(): PackMapping[] {
   for (const [path, pack] of new Tables(input.store).packs.entries()) {
     try {
       const known = packPaths.get(pack);
-      const mapping = known?.path === path ? known.mapping : mapPack(pack, path);
+      const usable = known?.path === path && isReadable(known.mapping);
+      const mapping = usable ? known.mapping : mapPack(pack, path);
       packs.add(mapping);
       packPaths.set(pack, { path, mapping });
       found.push(mapping);

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import type { ControllerApi, Status } from '../controller/api.js';
+import { ADAPTER_NAMES } from '../controller/adapters.js';
 import { createController, type Controller } from '../controller/controller.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
@@ -20,6 +21,8 @@ export interface StartOptions {
   /** Take the place of `paths` in the policy. */
   runtimeDir?: string;
   stateDir?: string;
+  /** Adapters that are enabled, besides those that the policy enables: names of `hosts` in the policy. */
+  hosts?: readonly string[];
   /** Told of errors that are no answer to anybody. */
   onError?: (error: AgentZipError) => void;
 }
@@ -105,8 +108,9 @@ async function serve(
   return { policy, socketPath, api, started, ended, stop };
 }
 
-function effectivePolicy({ policyFile, runtimeDir, stateDir }: StartOptions): Policy {
+function effectivePolicy({ policyFile, runtimeDir, stateDir, hosts = [] }: StartOptions): Policy {
   const policy = loadPolicy(policyFile);
+  enableHosts(policy, hosts);
   if (runtimeDir !== undefined) policy.paths.runtimeDir = checkedRuntimeDir(runtimeDir);
   if (stateDir !== undefined) policy.paths.stateDir = resolve(stateDir);
   for (const path of Object.values(policy.paths)) {
@@ -116,4 +120,19 @@ function effectivePolicy({ policyFile, runtimeDir, stateDir }: StartOptions): Po
     throw new AgentZipError('AZ_RUNTIME_DIR', { path, reason: `no folder can be made in ${kernel}` });
   }
   return policy;
+}
+
+function enableHosts(policy: Policy, names: readonly string[]): void {
+  for (const name of names) {
+    const adapter = ADAPTER_NAMES.find((known) => known === name);
+    if (adapter === undefined) {
+      const what = `--hosts: ${name || 'an empty name'} is no adapter; there are ${ADAPTER_NAMES.join(', ')}`;
+      throw new AgentZipError('AZ_USAGE', { what, command: 'run' });
+    }
+    policy.hosts[adapter].enabled = true;
+  }
+  if (policy.hosts.cgroup.enabled && policy.hosts.cgroup.include.length === 0) {
+    const what = '--hosts cgroup needs hosts.cgroup.include in the policy: which cgroups are sandboxes';
+    throw new AgentZipError('AZ_USAGE', { what, command: 'run' });
+  }
 }

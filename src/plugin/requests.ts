@@ -5,6 +5,9 @@ import { AgentZipError } from '../errors.js';
 /** Ids of sandboxes, templates and tenants. No slash: ids become parts of trust domains and file names. */
 export const ID_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$';
 
+/** Ids of sandboxes that an adapter has found: `ADAPTER:NAME`. No host may give such a one. */
+const FOUND_PREFIX = '([a-z][a-z0-9]{0,15}:)?';
+
 /** Largest pid the kernel gives (PID_MAX_LIMIT). */
 const MAX_PID = 4_194_304;
 const MAX_ROOT_PIDS = 4096;
@@ -22,6 +25,7 @@ export const SCHEMAS = {
       public: { type: 'boolean' },
       pid: { type: 'integer', minimum: 1, maximum: MAX_PID },
       pack: ABSOLUTE_PATH,
+      memoryFile: ABSOLUTE_PATH,
     },
   },
   sandbox: {
@@ -43,6 +47,7 @@ export const SCHEMAS = {
         maxLength: 4096,
         pattern: '^(?!.*(^|/)\\.\\.(/|$))[^\\u0000]*$',
       },
+      mode: { enum: ['reclaim', 'observe'] },
     },
   },
   event: {
@@ -80,15 +85,16 @@ function describe([error]: ErrorObject[]): string {
   return `${key} ${error.message}`;
 }
 
-const exactlyOne = (body: Record<string, unknown>, a: string, b: string): void => {
-  if ((body[a] === undefined) !== (body[b] === undefined)) return;
-  throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${a} and ${b}` });
+const exactlyOne = (body: Record<string, unknown>, ...keys: string[]): void => {
+  if (keys.filter((key) => body[key] !== undefined).length === 1) return;
+  const names = `${keys.slice(0, -1).join(', ')} and ${keys.at(-1)}`;
+  throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${names}` });
 };
 
 /** Errors of all of these: AZ_BAD_REQUEST. */
 export function templateSpec(body: unknown): TemplateSpec {
   validate('template', body);
-  exactlyOne(body as Record<string, unknown>, 'pid', 'pack');
+  exactlyOne(body as Record<string, unknown>, 'pid', 'pack', 'memoryFile');
   return body as TemplateSpec;
 }
 
@@ -113,7 +119,7 @@ export function emptyBody(body: unknown): void {
   validate('empty', body);
 }
 
-const idFormat = new RegExp(ID_PATTERN);
+const idFormat = new RegExp(ID_PATTERN.replace('^', `^${FOUND_PREFIX}`));
 
 /** An id out of a path, percent-decoded. */
 export function checkedId(encoded: string): string {

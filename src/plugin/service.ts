@@ -40,8 +40,10 @@ export async function runService(
 
 function greet({ started, socketPath, policy }: AgentZip, console: Console): void {
   if (policy.log.level !== 'error') {
-    const { probes, memory } = started;
-    for (const warning of [...probes.warnings, ...memory.warnings]) console.warn(`warning: ${warning}`);
+    const { probes, memory, hosts } = started;
+    const found = hosts.flatMap(({ warnings }) => warnings);
+    for (const warning of [...probes.warnings, ...memory.warnings, ...found])
+      console.warn(`warning: ${warning}`);
     if (policy.mode === 'observe' || policy.mode === 'off')
       console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
   }

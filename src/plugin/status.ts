@@ -1,4 +1,4 @@
-import type { SandboxStatus, Status } from '../controller/api.js';
+import type { HostStatus, SandboxStatus, Status } from '../controller/api.js';
 import { AgentZipClient } from './client.js';
 import { checkedRuntimeDir, controlSocket } from './runtime-files.js';
 
@@ -8,6 +8,8 @@ const mib = (bytes: number): string => (bytes / MIB).toFixed(1);
 const COLUMNS: [title: string, value: (sandbox: SandboxStatus) => string][] = [
   ['SANDBOX', ({ id }) => id],
   ['TEMPLATE', ({ template }) => template ?? '-'],
+  ['HOST', ({ host }) => host ?? 'api'],
+  ['MODE', ({ mode }) => mode],
   ['PHASE', ({ phase }) => phase],
   ['OWNED MiB', ({ ownedBytes }) => mib(ownedBytes)],
   ['OUT MiB', ({ swappedBytes }) => mib(swappedBytes)],
@@ -18,6 +20,9 @@ const COLUMNS: [title: string, value: (sandbox: SandboxStatus) => string][] = [
   ['FAULTS', ({ demandFaults }) => String(demandFaults)],
 ];
 
+/** Columns of names, to the left; those of numbers follow. */
+const NAMES = 5;
+
 function sandboxTable(sandboxes: readonly SandboxStatus[]): string[] {
   const rows = [
     COLUMNS.map(([title]) => title),
@@ -26,8 +31,26 @@ function sandboxTable(sandboxes: readonly SandboxStatus[]): string[] {
   const widths = COLUMNS.map((_, i) => Math.max(...rows.map((row) => row[i].length)));
   // Names to the left, numbers to the right.
   const cell = (text: string, i: number): string =>
-    i < 3 ? text.padEnd(widths[i]) : text.padStart(widths[i]);
+    i < NAMES ? text.padEnd(widths[i]) : text.padStart(widths[i]);
   return rows.map((row) => row.map(cell).join('  ').trimEnd());
+}
+
+const hostLines = ({ name, sandboxes, claimed, following, warnings }: HostStatus): string[] => [
+  `host ${name}: ${sandboxes} sandboxes${claimed > 0 ? `, ${claimed} registered otherwise` : ''}` +
+    (following ? '' : '; looked at at intervals alone'),
+  ...warnings.map((warning) => `warning: ${warning}`),
+];
+
+/** Why sandboxes are left alone, each reason once. */
+function observed(sandboxes: readonly SandboxStatus[]): string[] {
+  const byReason = new Map<string, string[]>();
+  for (const { id, mode, why, hazards } of sandboxes) {
+    if (mode !== 'observe') continue;
+    const reason = `${why ?? 'its host says so'}${hazards.length > 0 ? ` (${hazards.join(', ')})` : ''}`;
+    byReason.set(reason, [...(byReason.get(reason) ?? []), id]);
+  }
+  const named = (ids: string[]): string => (ids.length === 1 ? ids[0] : `${ids.length} sandboxes`);
+  return [...byReason].map(([reason, ids]) => `observed only: ${named(ids)}: ${reason}`);
 }
 
 /** Asks the service of a runtime directory. Errors: AZ_NOT_RUNNING and others of the client. */
@@ -42,7 +65,7 @@ export async function readStatus(runtimeDir: string): Promise<Status> {
 
 /** A status for people. */
 export function statusTable(status: Status): string {
-  const { pager, probes, memory, sandboxes, templates } = status;
+  const { pager, probes, memory, hosts, sandboxes, templates } = status;
   const encodings = Object.entries(pager.encodings).map(([name, pages]) => `${name} ${pages}`);
   const lines = [
     `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
@@ -54,6 +77,7 @@ export function statusTable(status: Status): string {
     `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}; demand faults by ${probes.faults}`,
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
     ...[...probes.warnings, ...memory.warnings].map((warning) => `warning: ${warning}`),
+    ...hosts.flatMap(hostLines),
     ...templates.map(
       ({ id, pages, distinctPages, residentBytes, compression }) =>
         `template ${id}: ${pages} pages, ${distinctPages} distinct, ${mib(residentBytes)} MiB resident` +
@@ -62,5 +86,5 @@ export function statusTable(status: Status): string {
           : `; ${compression.pages} pages stored, ${compression.ratio.toFixed(1)}x`),
     ),
   ];
-  return [...lines, '', ...sandboxTable(sandboxes), ''].join('\n');
+  return [...lines, '', ...sandboxTable(sandboxes), ...observed(sandboxes), ''].join('\n');
 }

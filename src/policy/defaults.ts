@@ -49,19 +49,38 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     inboundExec: false,
     inboundQuietMs: 1000,
   },
+  hosts: {
+    intervalMs: 5000,
+    capture: { enabled: true, templates: 16, maxMiB: 4096, unusedMs: 600_000 },
+    bubblewrap: { enabled: false, mode: 'reclaim', template: null, tenant: null },
+    e2b: { enabled: false, mode: 'reclaim', prePause: false },
+    firecracker: { enabled: false, mode: 'reclaim', prePause: false, template: null, tenant: null },
+    runsc: { enabled: false, mode: 'reclaim' },
+    cgroup: {
+      ...{ enabled: false, mode: 'reclaim' },
+      ...{ include: [], exclude: [], pattern: null, template: null, tenant: null },
+    },
+  },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },
   log: { level: 'info' },
 };
 
-/** A policy of its own: the defaults, with what `given` says in their place. */
+const isSection = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function lay(given: Record<string, unknown>, over: Record<string, unknown>): void {
+  for (const [key, value] of Object.entries(given)) {
+    const known = over[key];
+    if (isSection(value) && isSection(known)) lay(value, known);
+    else over[key] = structuredClone(value);
+  }
+}
+
+/** A policy of its own: the defaults, with what `given` says in their place, key by key. A list is replaced whole. */
 export function withDefaults(given: PartialPolicy): Policy {
   const policy = structuredClone(DEFAULT_POLICY) as Policy;
-  for (const [section, value] of Object.entries(given)) {
-    const known = policy[section as keyof Policy];
-    const merged = typeof known === 'object' ? { ...known, ...(value as object) } : value;
-    Object.assign(policy, { [section]: merged });
-  }
+  lay(given, policy as unknown as Record<string, unknown>);
   return policy;
 }

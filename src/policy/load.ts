@@ -79,7 +79,7 @@ function problemOf(error: ErrorObject): Problem {
 }
 
 /** Values that are each allowed, but not together. */
-function contradictions({ pager, server }: Policy): Problem[] {
+function contradictions({ pager, server, hosts }: Policy): Problem[] {
   const problems: Problem[] = [];
   if (pager.stagingMiB >= pager.storeMiB) {
     const reason = `is ${pager.stagingMiB}, but pager.storeMiB is ${pager.storeMiB}`;
@@ -88,6 +88,10 @@ function contradictions({ pager, server }: Policy): Problem[] {
   if (!/^0?600$/.test(server.socketMode) && server.group === null) {
     const reason = `is ${shown(server.socketMode)}, but server.group is not set`;
     problems.push({ path: ['server', 'socketMode'], reason, allowed: '"0600", or set server.group' });
+  }
+  if (hosts.cgroup.enabled && hosts.cgroup.include.length === 0) {
+    const reason = 'is true, but hosts.cgroup.include names no cgroups';
+    problems.push({ path: ['hosts', 'cgroup', 'enabled'], reason, allowed: 'false, or set the other too' });
   }
   return problems;
 }

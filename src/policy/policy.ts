@@ -1,3 +1,9 @@
+/** Of every adapter for a platform: see src/hosts. */
+export interface AdapterPolicy {
+  enabled: boolean;
+  mode: 'reclaim' | 'observe';
+}
+
 /** How AgentZip works on a host. policy.schema.json describes and bounds every key; units are in the names. */
 export interface Policy {
   version: 1;
@@ -44,6 +50,21 @@ export interface Policy {
     inboundExec: boolean;
     inboundQuietMs: number;
   };
+  hosts: {
+    intervalMs: number;
+    capture: { enabled: boolean; templates: number; maxMiB: number; unusedMs: number };
+    bubblewrap: AdapterPolicy & { template: string | null; tenant: string | null };
+    e2b: AdapterPolicy & { prePause: boolean };
+    firecracker: AdapterPolicy & { prePause: boolean; template: string | null; tenant: string | null };
+    runsc: AdapterPolicy;
+    cgroup: AdapterPolicy & {
+      include: string[];
+      exclude: string[];
+      pattern: string | null;
+      template: string | null;
+      tenant: string | null;
+    };
+  };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {
     endpoint: string | null;
@@ -56,7 +77,11 @@ export interface Policy {
   log: { level: 'error' | 'warn' | 'info' | 'debug' };
 }
 
+type Partly<T> = T extends readonly unknown[]
+  ? T
+  : T extends object
+    ? { [Key in keyof T]?: Partly<T[Key]> }
+    : T;
+
 /** What a policy file holds: any part of a policy. */
-export type PartialPolicy = {
-  [Section in keyof Policy]?: Policy[Section] extends object ? Partial<Policy[Section]> : Policy[Section];
-};
+export type PartialPolicy = Partly<Policy>;

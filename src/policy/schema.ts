@@ -41,6 +41,14 @@ function isEndpoint(text: string): boolean {
     : isHost(host) && !isIPv6(host);
 }
 
+function isRegularExpression(text: string): boolean {
+  try {
+    return new RegExp(text, 'u').source !== '';
+  } catch {
+    return false;
+  }
+}
+
 /** Formats of string values: what is allowed, in words, and the test. */
 const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean }> = {
   'absolute-path': {
@@ -54,6 +62,13 @@ const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean
     test: (text) => /^0?6[06]0$/.test(text),
   },
   endpoint: { allowed: 'host, host:port, an address, or [IPv6 address]:port', test: isEndpoint },
+  'cgroup-glob': {
+    allowed: 'a relative path, as agents/*',
+    test: (text) =>
+      /^[^/\0]+(\/[^/\0]+)*$/.test(text) && !text.split('/').some((part) => /^\.{1,2}$/.test(part)),
+  },
+  'regular-expression': { allowed: 'a regular expression', test: isRegularExpression },
+  name: { allowed: 'a name', test: (text) => text !== '' && !text.includes('\0') },
   'group-name': {
     allowed: 'the name of a group',
     test: (text) => /^[a-z_][a-z0-9_-]*\$?$/.test(text),

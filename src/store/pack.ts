@@ -4,6 +4,7 @@ import { AgentZipError } from '../errors.js';
 import { dropCache } from '../native/files.js';
 import { PAGE } from '../native/libc.js';
 import { HashIndex, hashIndexWords } from './hash-index.js';
+import type { MemorySource } from './memory-source.js';
 import { SketchIndex, sketchIndexWords } from './sketch-index.js';
 
 /** A run of template addresses: `pages` pages that began at address `start` of the captured process. */
@@ -27,8 +28,8 @@ export interface PackPage {
 }
 
 /**
- * File: header page, distinct raw pages, then u32 columns, then JSON. Header: magic, version, then u64 offset and
- * length in bytes of each section. Page numbers in columns are 1-based so that 0 can mean none.
+ * File: header page, distinct raw pages unless they are in a memory file, then u32 columns, then JSON. Header: magic, version,
+ * then u64 offset and length in bytes of each section. Page numbers in columns are 1-based so that 0 can mean none.
  */
 const MAGIC = 'AZPACK02';
 export const PACK_SECTIONS = ['pages', 'map', 'hashLow', 'hashHigh', 'hashes', 'sketches', 'json'] as const;
@@ -37,7 +38,15 @@ export type PackSections = Record<PackSection, [offset: number, bytes: number]>;
 
 const HEADER_SECTIONS_AT = 16;
 
-/** Collects the distinct pages and their columns while they are written. */
+/** Where the distinct pages of a pack are. Pages count from 1. */
+export interface PackPages {
+  /** Keeps a page that is new; returns its number, which grows from page to page. */
+  keep(page: PackPage): number;
+  /** Reads a page that was kept. */
+  read(page: number, into: Uint8Array): void;
+}
+
+/** Collects what is to be known of the distinct pages while they come by. */
 class PackBuilder {
   private readonly workspace = new Workspace(3 * PAGE);
   private readonly hashLow: Uint32Array;
@@ -46,9 +55,11 @@ class PackBuilder {
   private readonly sketches: SketchIndex;
   readonly map: Uint32Array;
   distinct = 0;
+  /** Highest number of a page. */
+  private last = 0;
 
   constructor(
-    private readonly fd: number,
+    private readonly pages: PackPages,
     totalPages: number,
   ) {
     this.map = new Uint32Array(totalPages);
@@ -71,13 +82,14 @@ class PackBuilder {
     const high = words[PAGE / 4 + 1];
     let page = this.byHash.find(low, high, 0);
     if (page === 0 || !this.holds(page)) {
-      page = ++this.distinct;
+      this.distinct++;
+      page = this.pages.keep({ templatePage, bytes: this.workspace.bytes.subarray(0, PAGE) });
+      this.last = page;
       this.hashLow[page] = low;
       this.hashHigh[page] = high;
       this.byHash.insert(page);
       kernels.sketch(0, PAGE);
       this.sketches.insert(words, PAGE / 4, 0, page, this.distinct);
-      writeWhole(this.fd, this.workspace.bytes.subarray(0, PAGE), page * PAGE);
     }
     this.map[templatePage] = page;
   }
@@ -87,46 +99,52 @@ class PackBuilder {
       new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
     return [
       ['map', bytes(this.map)],
-      ['hashLow', bytes(this.hashLow.slice(0, this.distinct + 1))],
-      ['hashHigh', bytes(this.hashHigh.slice(0, this.distinct + 1))],
+      ['hashLow', bytes(this.hashLow.slice(0, this.last + 1))],
+      ['hashHigh', bytes(this.hashHigh.slice(0, this.last + 1))],
       ['hashes', bytes(this.byHash.used())],
       ['sketches', bytes(this.sketches.used())],
     ];
   }
 
-  /** Does the page already written hold the bytes in the workspace? */
+  /** Does the page already kept hold the bytes in the workspace? */
   private holds(page: number): boolean {
-    readSync(this.fd, this.workspace.bytes, 2 * PAGE, PAGE, page * PAGE);
+    this.pages.read(page, this.workspace.bytes.subarray(2 * PAGE, 3 * PAGE));
     return this.workspace.kernels.differingWords(0, 2 * PAGE) === 0;
   }
 }
 
+/** Distinct pages that are written into the pack itself, one after the other. */
+function ownPages(fd: number): PackPages & { count: number } {
+  return {
+    count: 0,
+    keep({ bytes }) {
+      writeWhole(fd, bytes, ++this.count * PAGE);
+      return this.count;
+    },
+    read: (page, into) => void readSync(fd, into, 0, PAGE, page * PAGE),
+  };
+}
+
 /**
  * Writes a template pack (mode 0600), atomically: the file appears whole or not at all. Pages may come in any order;
- * those that are missing or same-filled have no base. Returns addressed and distinct pages. AZ_PACK_WRITE when the disk
- * does not take it.
+ * those that are missing or same-filled have no base. `elsewhere`: the distinct pages stay in a memory file, and the pack has
+ * only what is to be known of them. Returns addressed and distinct pages. AZ_PACK_WRITE when the disk does not take it.
  */
 export async function writePack(
   path: string,
   regions: readonly PackRegion[],
   pages: AsyncIterable<PackPage> | Iterable<PackPage>,
   meta: PackMeta,
+  elsewhere?: { pages: PackPages; memory: MemorySource },
 ): Promise<{ pages: number; distinctPages: number }> {
   const total = regions.reduce((sum, region) => sum + region.pages, 0);
   const temporary = `${path}.${process.pid}.tmp`;
   const fd = whileWriting(path, () => openSync(temporary, 'wx+', 0o600));
   try {
-    const builder = new PackBuilder(fd, total);
+    const own = ownPages(fd);
+    const builder = new PackBuilder(elsewhere?.pages ?? own, total);
     for await (const page of pages) builder.add(page);
-    const sections = { pages: [PAGE, builder.distinct * PAGE] } as PackSections;
-    const json = new TextEncoder().encode(JSON.stringify({ regions, meta, distinct: builder.distinct }));
-    let at = PAGE * (1 + builder.distinct);
-    for (const [name, bytes] of [...builder.columns(), ['json', json] as [PackSection, Uint8Array]]) {
-      sections[name] = [at, bytes.length];
-      writeWhole(fd, bytes, at);
-      at = Math.ceil((at + bytes.length) / PAGE) * PAGE;
-    }
-    writeWhole(fd, encodeHeader(sections), 0);
+    writeTables(fd, builder, own.count, { regions, meta, memory: elsewhere?.memory });
     fsyncSync(fd);
     // Only pages that become a base shall cost memory.
     dropCache(fd);
@@ -141,6 +159,19 @@ export async function writePack(
   } finally {
     closeSync(fd);
   }
+}
+
+/** What follows the pages, and the header that says where it is. */
+function writeTables(fd: number, builder: PackBuilder, ownPages: number, facts: object): void {
+  const sections = { pages: [PAGE, ownPages * PAGE] } as PackSections;
+  const json = new TextEncoder().encode(JSON.stringify({ ...facts, distinct: builder.distinct }));
+  let at = PAGE * (1 + ownPages);
+  for (const [name, bytes] of [...builder.columns(), ['json', json] as [PackSection, Uint8Array]]) {
+    sections[name] = [at, bytes.length];
+    writeWhole(fd, bytes, at);
+    at = Math.ceil((at + bytes.length) / PAGE) * PAGE;
+  }
+  writeWhole(fd, encodeHeader(sections), 0);
 }
 
 /** A disk that is nearly full takes a part without an error. */
@@ -206,23 +237,34 @@ export function readPackSections(fd: number, path: string): PackSections {
   return sections;
 }
 
-/** Regions and origin of a pack on disk. */
-export function readPackRegions(path: string): {
+/** What a pack says of itself. */
+export interface PackFacts {
   regions: PackRegion[];
   meta: PackMeta;
-  distinctPages: number;
-} {
+  distinct: number;
+  /** Where its distinct pages are; missing: in the pack. */
+  memory?: MemorySource;
+}
+
+/** AZ_PACK_INVALID. */
+export function readPackFacts(fd: number, [offset, bytes]: PackSections['json'], path: string): PackFacts {
+  const json = Buffer.alloc(bytes);
+  readSync(fd, json, 0, bytes, offset);
+  try {
+    return JSON.parse(json.toString('utf8')) as PackFacts;
+  } catch (error) {
+    throw new AgentZipError('AZ_PACK_INVALID', { path, reason: (error as Error).message });
+  }
+}
+
+/** Regions and origin of a pack on disk. */
+export function readPackRegions(
+  path: string,
+): Pick<PackFacts, 'regions' | 'meta' | 'memory'> & { distinctPages: number } {
   const fd = openPack(path);
   try {
-    const [offset, bytes] = readPackSections(fd, path).json;
-    const json = Buffer.alloc(bytes);
-    readSync(fd, json, 0, bytes, offset);
-    const { regions, meta, distinct } = JSON.parse(json.toString('utf8'));
-    return { regions, meta, distinctPages: distinct };
-  } catch (error) {
-    if (error instanceof SyntaxError)
-      throw new AgentZipError('AZ_PACK_INVALID', { path, reason: error.message });
-    throw error;
+    const { distinct, ...facts } = readPackFacts(fd, readPackSections(fd, path).json, path);
+    return { ...facts, distinctPages: distinct };
   } finally {
     closeSync(fd);
   }

@@ -12,7 +12,8 @@ import {
   view,
 } from '../native/memory.js';
 import { HashIndex } from './hash-index.js';
-import { openPack, readPackSections, type PackSection, type PackSections } from './pack.js';
+import { isIntact, openMemorySource, type MemorySource } from './memory-source.js';
+import { openPack, readPackFacts, readPackSections, type PackSection, type PackSections } from './pack.js';
 import { runPages } from './runs.js';
 import { SketchIndex } from './sketch-index.js';
 
@@ -23,6 +24,10 @@ export interface PackMapping {
   address: number;
   bytes: number;
   sections: PackSections;
+  /** Where its raw pages are: in the pack, or a memory file that is mapped for them. */
+  pages: { address: number; bytes: number };
+  memory: MemorySource | null;
+  distinct: number;
 }
 
 const PAGE_BITS = 24;
@@ -32,18 +37,39 @@ export const packReference = (pack: number, page: number): number => ((pack << P
 export const packOf = (reference: number): number => reference >>> PAGE_BITS;
 export const packPageOf = (reference: number): number => reference & (2 ** PAGE_BITS - 1);
 
+/** Maps a file read only. */
+function mapFile(fd: number, bytes: number): number {
+  const address = mmap(bytes, PROT_READ, MAP_SHARED, fd);
+  // Read-ahead would make the whole template resident where a few of its pages are wanted.
+  madvise(address, bytes, MADV_RANDOM);
+  return address;
+}
+
+/** Maps the raw pages of a pack that are in a memory file. AZ_PACK_INVALID when that is not as it was. */
+function mapMemory(memory: MemorySource): PackMapping['pages'] {
+  const { fd } = openMemorySource(memory.path, memory);
+  try {
+    return { address: mapFile(fd, memory.bytes), bytes: memory.bytes };
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** Maps a pack read only and checks it. AZ_PACK_INVALID. */
 export function mapPack(pack: number, path: string): PackMapping {
   const fd = openPack(path);
   try {
     const sections = readPackSections(fd, path);
+    const { memory = null, distinct } = readPackFacts(fd, sections.json, path);
     const bytes = Math.max(...Object.values(sections).map(([offset, length]) => offset + length));
-    const mapping = { pack, address: mmap(bytes, PROT_READ, MAP_SHARED, fd), bytes, sections };
-    // Read-ahead would make the whole template resident where a few of its pages are wanted.
-    madvise(mapping.address, bytes, MADV_RANDOM);
+    const pages = memory === null ? null : mapMemory(memory);
+    const address = mapFile(fd, bytes);
+    const own = { address: address + sections.pages[0], bytes: sections.pages[1] };
+    const mapping: PackMapping = { pack, address, bytes, sections, pages: pages ?? own, memory, distinct };
     const view = new PackView(mapping);
-    if (view.pages >= 2 ** PAGE_BITS || view.map.some((page) => page > view.pages)) {
-      munmap(mapping.address, bytes);
+    const fits = view.pages * PAGE <= mapping.pages.bytes && view.pages < 2 ** PAGE_BITS;
+    if (!fits || view.map.some((page) => page > view.pages)) {
+      unmapPack(mapping);
       throw new AgentZipError('AZ_PACK_INVALID', { path, reason: 'its map names pages it does not have' });
     }
     return mapping;
@@ -52,11 +78,17 @@ export function mapPack(pack: number, path: string): PackMapping {
   }
 }
 
-export const unmapPack = (mapping: PackMapping): void => munmap(mapping.address, mapping.bytes);
+export function unmapPack({ address, bytes, pages, memory }: PackMapping): void {
+  munmap(address, bytes);
+  if (memory !== null) munmap(pages.address, pages.bytes);
+}
 
-/** Bytes of the pack's raw pages that are in memory: what a template costs. */
-export const packResidentBytes = ({ address, sections }: PackMapping): number =>
-  residentBytes(address + sections.pages[0], sections.pages[1]);
+/** Can the pages of a mapped pack still be read? Those of a memory file that was cut off kill whoever touches them. */
+export const isReadable = ({ memory }: PackMapping): boolean => memory === null || isIntact(memory);
+
+/** Bytes of the pack's raw pages that are in memory: what a template costs. Of a memory file also what others have read. */
+export const packResidentBytes = ({ pages }: PackMapping): number =>
+  residentBytes(pages.address, pages.bytes);
 
 /** One thread's view of a mapped pack. Pages are numbered from 1. */
 export class PackView {
@@ -73,17 +105,18 @@ export class PackView {
       const [offset, bytes] = mapping.sections[name];
       return bytes === 0 ? new Uint32Array(0) : new Uint32Array(view(mapping.address + offset, bytes));
     };
-    this.pages = mapping.sections.pages[1] / PAGE;
     this.map = column('map');
     this.hashLow = column('hashLow');
     this.hashHigh = column('hashHigh');
+    // What page 0 would have is there too.
+    this.pages = Math.max(0, this.hashLow.length - 1);
     this.byHash = new HashIndex(column('hashes'), this.hashLow, this.hashHigh, null);
     this.sketches = new SketchIndex(column('sketches'));
   }
 
   /** Native address of a page. */
   address(page: number): number {
-    return this.mapping.address + this.mapping.sections.pages[0] + (page - 1) * PAGE;
+    return this.mapping.pages.address + (page - 1) * PAGE;
   }
 }
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentController } from '../../src/controller/controller.js';
+import type { HostAdapter } from '../../src/hosts/adapter.js';
 import { createTelemetry } from '../../src/otel/telemetry.js';
 import { withDefaults } from '../../src/policy/defaults.js';
 import type { PartialPolicy } from '../../src/policy/policy.js';
@@ -23,17 +24,15 @@ export class Bench {
   static async start(
     script: Parameters<typeof ScriptedPager.start>[0] = {},
     given: PartialPolicy = {},
+    adapters: readonly HostAdapter[] = [],
   ): Promise<Bench> {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const { pager, client } = await ScriptedPager.start(script);
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
-    const controller = await AgentController.over(client, policy, telemetry, {
-      probes,
-      reads: null,
-      warnings: [],
-    });
+    const source = { probes, reads: null, warnings: [] };
+    const controller = await AgentController.over(client, policy, telemetry, source, adapters);
     return new Bench(controller, pager, folder, telemetry);
   }
 

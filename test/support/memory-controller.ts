@@ -20,6 +20,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     phase: 'idle',
     pids: spec.pids ?? [],
   },
+  ...{ host: null, mode: spec.mode ?? 'reclaim', why: null, hazards: [] },
   ...{
     ownedBytes: 4 << 20,
     swappedBytes: 40 << 20,
@@ -132,6 +133,7 @@ export class MemoryController implements ControllerApi {
         faults: 'reads',
         lostReads: 0,
       },
+      hosts: [{ name: 'cgroup', sandboxes: 0, claimed: 0, following: true, warnings: [] }],
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
     };

@@ -1,0 +1,124 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { FoundSandbox, HostAdapter } from './adapter.js';
+import { asDeclared, type Declared } from './declared.js';
+import { guestMemory, judge, type Verdict } from './guest-memory.js';
+import { foundId } from './names.js';
+import { ProcFolder } from './proc-folder.js';
+import { mayNotSwap } from './swap-limit.js';
+import { option } from './virtual-machines.js';
+
+/** Annotations that say what a sandbox started from and whose it is, the surest first. */
+const TEMPLATE_KEYS = [
+  'agents.x-k8s.io/sandbox-template-ref-hash',
+  'io.kubernetes.cri.image-name',
+  'org.opencontainers.image.ref.name',
+];
+const TENANT_KEYS = ['io.kubernetes.cri.sandbox-namespace', 'io.kubernetes.pod.namespace'];
+
+const SHARED = 'the memory of its programs is a memory file that the sentry and they map together';
+/** Page tables name no slot of a page of shared memory that is out: it could not be told from another sandbox's. */
+const NO_OWNER = 'memory.reclaim would take it, but nothing tells whose the pages are then';
+
+type Annotations = Readonly<Record<string, unknown>>;
+interface Process {
+  pid: number;
+  argv: string[];
+}
+
+/**
+ * gVisor. A sandbox is a `runsc-sandbox`, the sentry, and its `runsc-gofer`s. All memory of its programs is one memory file,
+ * `runsc-memory`, which the sentry and the processes that run the programs map together: MADV_PAGEOUT leaves pages alone that
+ * are mapped more than once (mm/madvise.c), and no page table tells whose they are. What takes them is memory.reclaim on its
+ * cgroup, which v1 does not have.
+ */
+export class RunscAdapter implements HostAdapter {
+  readonly name = 'runsc';
+  private readonly proc: ProcFolder;
+
+  constructor(
+    private readonly settings: Declared,
+    private readonly root = '/',
+  ) {
+    this.proc = new ProcFolder(root);
+  }
+
+  async find(): Promise<FoundSandbox[]> {
+    const sentries: Process[] = [];
+    const gofers: Process[] = [];
+    for (const pid of this.proc.pids()) {
+      const exe = this.proc.exe(pid);
+      // The file itself, where the host has it: a program in a sandbox can take its name, and must not be asked.
+      if (exe === null || basename(exe) !== 'runsc' || !this.proc.runsHostFile(pid, exe)) continue;
+      const argv = this.proc.argv(pid);
+      if (argv[0] === 'runsc-sandbox') sentries.push({ pid, argv });
+      else if (argv[0] === 'runsc-gofer') gofers.push({ pid, argv });
+    }
+    return sentries.map((sentry) => this.describe(sentry, gofers));
+  }
+
+  private describe(sentry: Process, gofers: readonly Process[]): FoundSandbox {
+    const cgroup = this.proc.cgroup(sentry.pid);
+    // Gofers serve one container each; what a sandbox has in common is its cgroup.
+    const own = gofers.filter(({ pid }) => cgroup !== null && this.proc.cgroup(pid) === cgroup);
+    const notes = this.annotationsOf(sentry);
+    const template = valueOf(notes, TEMPLATE_KEYS);
+    const tenant = valueOf(notes, TENANT_KEYS);
+    const sandbox: FoundSandbox = {
+      id: foundId(this.name, sentry.argv.at(-1) ?? ''),
+      pids: [sentry, ...own].map(({ pid }) => pid),
+      ...(template === null ? {} : { template }),
+      ...(tenant === null ? {} : { tenant }),
+      ...this.verdict(sentry.pid, cgroup),
+    };
+    return asDeclared(this.name, sandbox, this.settings);
+  }
+
+  private verdict(pid: number, cgroup: string | null): Verdict {
+    const memory = guestMemory(this.proc.smaps(pid));
+    const hazards = memory?.hazards ?? [];
+    if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) hazards.push('no_swap');
+    const verdict = judge(memory, { loseSwapped: false, prePause: false });
+    if (!hazards.includes('shared_memfd')) return verdict;
+    const reclaim = cgroup !== null && existsSync(join(this.root, 'sys/fs/cgroup', cgroup, 'memory.reclaim'));
+    return { ...verdict, why: `${SHARED}; ${reclaim ? NO_OWNER : 'its cgroup has no memory.reclaim'}` };
+  }
+
+  /** Of its bundle, and of the containers that runsc keeps state files of. */
+  private annotationsOf({ argv }: Process): Annotations[] {
+    const bundle = option(argv, '--bundle');
+    const found = bundle === null ? [] : [json(join(bundle, 'config.json')).annotations];
+    const states = option(argv, '--root');
+    const ending = `_sandbox:${argv.at(-1)}.state`;
+    for (const name of states === null ? [] : listed(states)) {
+      if (!name.endsWith(ending)) continue;
+      const { spec } = json(join(states as string, name));
+      found.push((spec as Annotations | undefined)?.annotations);
+    }
+    return found.filter((notes): notes is Annotations => typeof notes === 'object' && notes !== null);
+  }
+}
+
+function valueOf(notes: readonly Annotations[], keys: readonly string[]): string | null {
+  for (const key of keys) {
+    const value = notes.map((of) => of[key]).find((text) => typeof text === 'string' && text !== '');
+    if (typeof value === 'string') return value;
+  }
+  return null;
+}
+
+function json(path: string): Annotations {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Annotations;
+  } catch {
+    return {};
+  }
+}
+
+function listed(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

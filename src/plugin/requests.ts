@@ -61,6 +61,9 @@ export const SCHEMAS = {
   empty: { type: 'object', additionalProperties: false },
 } as const;
 
+/** Of these keys a body has exactly one. */
+export const EXACTLY_ONE = { template: ['pid', 'pack'], sandbox: ['pids', 'cgroup'] } as const;
+
 const ajv = new Ajv({ strict: true });
 const validators = new Map<keyof typeof SCHEMAS, ValidateFunction>();
 
@@ -80,7 +83,8 @@ function describe([error]: ErrorObject[]): string {
   return `${key} ${error.message}`;
 }
 
-const exactlyOne = (body: Record<string, unknown>, a: string, b: string): void => {
+const exactlyOne = (schema: keyof typeof EXACTLY_ONE, body: Record<string, unknown>): void => {
+  const [a, b] = EXACTLY_ONE[schema];
   if ((body[a] === undefined) !== (body[b] === undefined)) return;
   throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${a} and ${b}` });
 };
@@ -88,13 +92,13 @@ const exactlyOne = (body: Record<string, unknown>, a: string, b: string): void =
 /** Errors of all of these: AZ_BAD_REQUEST. */
 export function templateSpec(body: unknown): TemplateSpec {
   validate('template', body);
-  exactlyOne(body as Record<string, unknown>, 'pid', 'pack');
+  exactlyOne('template', body as Record<string, unknown>);
   return body as TemplateSpec;
 }
 
 export function sandboxSpec(body: unknown): SandboxSpec {
   validate('sandbox', body);
-  exactlyOne(body as Record<string, unknown>, 'pids', 'cgroup');
+  exactlyOne('sandbox', body as Record<string, unknown>);
   return body as SandboxSpec;
 }
 

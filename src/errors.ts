@@ -141,6 +141,7 @@ export const ERRORS = {
     'correct the file; agentzip policy check {file} tests it',
   ],
   AZ_POLICY_INVALID: ['{file}:{line}: {key} {reason}', 'allowed: {allowed}'],
+  AZ_MANIFEST: ['manifest {file} can not be used: {reason}', 'see src/plugin/manifest.schema.json'],
   AZ_USAGE: ['{what}', 'see agentzip {command} --help'],
 
   // Demo and bench

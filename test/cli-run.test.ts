@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { AgentZipError } from '../src/errors.js';
-import type { AgentZip, StartOptions } from '../src/plugin/lifecycle.js';
+import type { AgentZipOptions } from '../src/plugin/lifecycle.js';
 import { InstanceLock } from '../src/plugin/lock.js';
-import { runService } from '../src/plugin/service.js';
+import { runService, type Served } from '../src/plugin/service.js';
 import { agentzip } from './support/command.js';
 import { MemoryController } from './support/memory-controller.js';
 
@@ -124,13 +124,12 @@ function serve(controller: MemoryController) {
   });
   let begin: () => void = () => {};
   const starting = new Promise<void>((resolve) => (begin = resolve));
-  const start = async (_: StartOptions): Promise<AgentZip> => {
+  const start = async (_: AgentZipOptions): Promise<Served> => {
     await starting;
     return {
       ...{
         policy: DEFAULT_POLICY,
         socketPath: '/s',
-        api: controller,
         started: await controller.status(),
         ended,
       },

@@ -1,12 +1,16 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { describe, expect, it } from 'vitest';
 import { EVENT_TYPES } from '../src/controller/api.js';
 import { METRICS, SPANS } from '../src/otel/names.js';
 import { packageRoot } from '../src/paths.js';
+import { schemaAt } from '../src/policy/schema.js';
+import { agentzip } from './support/command.js';
 import { CAPABILITIES } from '../src/plugin/doctor/privileges.js';
 import { routeNames } from '../src/plugin/routes.js';
+import { readManifest } from '../src/plugin/manifest.js';
 import { controlSocket, DEFAULT_RUNTIME_DIR, pagerSocket } from '../src/plugin/runtime-files.js';
 
 const json = (path: string) => JSON.parse(readFileSync(join(packageRoot, path), 'utf8'));
@@ -70,5 +74,110 @@ describe('plugin-manifest.json', () => {
     ]);
     expect(manifest.telemetry.spans).toEqual(Object.values(SPANS));
     expect(manifest.telemetry.metrics).toEqual(Object.values(METRICS).map(({ name }) => name));
+  });
+});
+
+/** What changes the host or keeps something, as calls in the source; opening to read is neither. */
+const ACTS =
+  /\b(?:writeFileSync|mkdirSync|renameSync|chownSync|chmodSync|swapon|mount|fsmount|ioctl|prctl|mlockall|schedule\(gettid|setThreadPriority|memfdCreate|object\.attach)\(|\bopenSync\([^,]+, '(?:w|a|r\+)/;
+/** Rooms that run on a host; `native` only binds, the doctor only tries, and phase-watch schedules a timer. */
+const ROOMS = ['memory', 'pager', 'controller', 'plugin', 'telemetry', 'store', 'hosts', 'otel', 'policy'];
+
+function acting(): string[] {
+  return ROOMS.flatMap((room) =>
+    readdirSync(join(packageRoot, 'src', room), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !file.startsWith('doctor'))
+      .map((file) => `src/${room}/${file}`)
+      .filter((file) => ACTS.test(readFileSync(join(packageRoot, file), 'utf8'))),
+  );
+}
+
+describe('the manifest and the code', () => {
+  it('agree about every file that changes the host or keeps something', () => {
+    const { changes, privacy } = readManifest();
+    const named = [...changes, ...privacy.stores].flatMap(({ sources }) => sources);
+    expect(acting().sort()).toEqual([...named].sort());
+  });
+
+  it('agree about each path that is written below /sys and /proc', () => {
+    const written = acting().flatMap((file) => {
+      const text = readFileSync(join(packageRoot, file), 'utf8');
+      const writes = [...text.matchAll(/writeFileSync\(\s*[`']?(\/(?:sys|proc)[^`',]*|\$\{ROOT\})/g)];
+      return writes.map(([, path]) => (path.startsWith('$') ? '/sys/fs/cgroup' : path));
+    });
+    expect(new Set(written)).toEqual(new Set(['/proc/self/oom_score_adj', '/sys/fs/cgroup']));
+    const where = readManifest()
+      .changes.map((change) => change.where)
+      .join();
+    for (const path of written) expect(where).toContain(path);
+  });
+
+  it('agree about what an operator must undo: docs/operating.md says it too', () => {
+    const page = readFileSync(join(packageRoot, 'docs/operating.md'), 'utf8');
+    const left = readManifest().changes.filter(({ undoneBy }) => undoneBy === 'operator');
+    expect(left.map(({ undo }) => undo)).not.toContain(undefined);
+    for (const { undo } of left) expect(page).toContain((undo as string).split('/').pop());
+  });
+
+  it('agree about hazards, adapters and front ends', () => {
+    const { hazards, hosts, actuators } = readManifest();
+    const adapter = readFileSync(join(packageRoot, 'src/hosts/adapter.ts'), 'utf8');
+    const [, union] = /export type Hazard =([^;]+);/.exec(adapter) as RegExpExecArray;
+    const known = [...union.matchAll(/'(\w+)'/g)].map(([, name]) => name);
+    expect(hazards.map(({ name }) => name).sort()).toEqual(known.sort());
+    for (const host of hosts) expect(known).toEqual(expect.arrayContaining(host.hazards));
+    const sources = readdirSync(join(packageRoot, 'src/hosts'), { recursive: true, encoding: 'utf8' });
+    const adapters = sources
+      .filter((file) => file.endsWith('.ts'))
+      .flatMap((file) => {
+        const text = readFileSync(join(packageRoot, 'src/hosts', file), 'utf8');
+        return [...text.matchAll(/\breadonly name = '([\w-]+)'/g)].map(([, name]) => name);
+      });
+    expect(hosts.map(({ name }) => name)).toEqual(expect.arrayContaining(adapters));
+    const names = actuators.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining([...(schemaAt(['pager', 'frontEnd'])?.enum ?? [])]));
+    const calls = readFileSync(join(packageRoot, 'src/native/process.ts'), 'utf8');
+    for (const call of names.filter((name) => name.startsWith('process_')))
+      expect(calls.toLowerCase()).toContain(call.replace('process_', ''));
+  });
+
+  it('agree about what the doctor looks for', () => {
+    const devices = manifest.detect.needs.map(({ path }: { path: string }) => path);
+    expect(devices).toEqual(expect.arrayContaining(manifest.devices));
+    expect(manifest.detect.check).toEqual(manifest.lifecycle.check);
+    expect(manifest.detect.running).toEqual({
+      socket: controlSocket(DEFAULT_RUNTIME_DIR),
+      call: manifest.lifecycle.health,
+    });
+  });
+});
+
+describe('agentzip manifest', () => {
+  it('prints it, for people and for programs', async () => {
+    const text = await agentzip(['manifest']);
+    expect([text.code, text.stderr]).toEqual([0, '']);
+    for (const { what } of manifest.changes) expect(text.stdout).toContain(what);
+    const { stdout } = await agentzip(['manifest', '--json']);
+    expect(JSON.parse(stdout)).toEqual(manifest);
+  });
+
+  it('checks one', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'agentzip-manifest-'));
+    try {
+      const file = join(folder, 'manifest.json');
+      writeFileSync(file, JSON.stringify(manifest));
+      expect(await agentzip(['manifest', '--check', file])).toMatchObject({
+        ...{ code: 0, stdout: `agentzip: ${file} is valid\n`, stderr: '' },
+      });
+      writeFileSync(file, JSON.stringify({ ...manifest, hosts: [] }));
+      const wrong = await agentzip(['manifest', '--check', file]);
+      expect(wrong.code).toBe(1);
+      expect(wrong.stderr).toContain('AZ_MANIFEST');
+      expect(wrong.stderr).toMatch(/hosts must NOT have fewer than 1 items/);
+      const missing = await agentzip(['manifest', '--check', `${folder}/none`]);
+      expect(missing.stderr).toMatch(/AZ_MANIFEST: .*ENOENT/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

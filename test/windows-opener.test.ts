@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { HostEvent } from '../src/controller/api.js';
 import type { Context } from '../src/controller/context.js';
+import { Events } from '../src/controller/events.js';
 import { Predictions } from '../src/controller/predictions.js';
 import { Sandbox } from '../src/controller/sandbox.js';
 import { WindowOpener } from '../src/controller/window-opener.js';
@@ -18,7 +19,7 @@ function start(mode: 'proactive' | 'pressure') {
   const host = { short: false };
   const context = {
     ...{ policy: withDefaults({ mode }), predictions: new Predictions(), hostPressure: host },
-    registry: { all: () => [sandbox] },
+    ...{ registry: { all: () => [sandbox] }, events: new Events() },
     metrics: { windowSkipped: (reason: string) => skipped.push(reason) },
   } as unknown as Context;
   const runner = {

@@ -5,6 +5,7 @@ import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
 import { drainCommand } from './drain.js';
+import { manifestCommand } from './manifest.js';
 import { exitCodeOf } from './output.js';
 import { policyCommand } from './policy.js';
 import { runCommand } from './run.js';
@@ -40,6 +41,7 @@ async function main(words: readonly string[]): Promise<number> {
     statusCommand(),
     doctorCommand(),
     policyCommand(),
+    manifestCommand(),
     drainCommand(),
   ]) {
     program.addCommand(command);

@@ -3,6 +3,7 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
+import type { Events } from './events.js';
 import type { HostPressure } from './host-pressure.js';
 import type { Predictions } from './predictions.js';
 import type { Predictor } from './predictor.js';
@@ -27,6 +28,7 @@ export interface Context {
   readonly hostPressure: HostPressure;
   readonly telemetry: Telemetry;
   readonly metrics: Metrics;
+  readonly events: Events;
   /** Takes what the probes have reported and the pager has read so far, before it is built on. */
   readonly pollProbes: () => void;
   /** Are all living processes that descend from the sandbox's its members? False when it can not be known. */

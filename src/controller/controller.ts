@@ -26,6 +26,7 @@ import type { Context } from './context.js';
 import { DemandFaults } from './demand-faults.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
+import { Events } from './events.js';
 import { openFaultSource, readsOf, seenBy, type FaultSource } from './fault-source.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
@@ -57,6 +58,8 @@ const SAVE_MS = 5 * 60_000;
 export interface Controller extends ControllerApi {
   /** Settles when the pager is gone, whether drained or lost. */
   readonly pagerGone: Promise<void>;
+  /** What happens, as it happens. */
+  readonly events: Events;
   /** Ends what is going on and lets go of probes and pager. The pager lives on: what is out stays readable. */
   close(): Promise<void>;
 }
@@ -85,6 +88,7 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
 
 export class AgentController implements Controller {
   readonly pagerGone: Promise<void>;
+  readonly events: Events;
   private readonly startedAt = Date.now();
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
@@ -105,6 +109,7 @@ export class AgentController implements Controller {
     adapters: readonly HostAdapter[],
   ) {
     this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
+    this.events = context.events;
     const { registry, owners } = context;
     const probes = (this.probes = source.probes);
     this.demand = new DemandFaults(source.reads, registry, owners);
@@ -159,6 +164,7 @@ export class AgentController implements Controller {
         predictor: new Predictor(models, templates, policy.prefetch, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
+        events: new Events(),
         predictions: new Predictions(),
         hostPressure: new HostPressure(policy.pressure),
         pollProbes: () => controller.following.poll(),
@@ -272,15 +278,21 @@ export class AgentController implements Controller {
   /** What the probes have found out, for a host that says nothing. */
   private detected(sandbox: Sandbox, phase: Phase): void {
     if (phase === 'unknown') {
-      sandbox.phase = phase;
+      this.enter(sandbox, phase);
       sandbox.endWindow('tool_start');
     } else this.take(sandbox, { type: eventOf(sandbox.phase, phase) });
+  }
+
+  private enter(sandbox: Sandbox, phase: Phase): void {
+    const { id, phase: before, phaseSource: source } = sandbox;
+    sandbox.phase = phase;
+    if (phase !== before) this.events.tell('phase', { sandbox: id, phase, source });
   }
 
   private take(sandbox: Sandbox, event: HostEvent): void {
     const { phase, opens, ends } = transition(event.type);
     const { predictions } = this.context;
-    sandbox.phase = phase;
+    this.enter(sandbox, phase);
     const wait = sandbox.waited(event, ends !== null);
     if (wait !== null) predictions.waited(sandbox, wait.model, wait.ms);
     if (event.tool !== undefined) sandbox.tools.name(event.tool);
@@ -425,7 +437,7 @@ export class AgentController implements Controller {
 
   /** Its last process has ended: whatever slots it had are nobody's. */
   private vacant(sandbox: Sandbox): void {
-    sandbox.phase = 'unknown';
+    this.enter(sandbox, 'unknown');
     this.detection.restart(sandbox);
     // The window's own end forgets; without one it is done here. A pager that is gone has forgotten already.
     if (!sandbox.endWindow('exit')) sandbox.work.run(() => this.runner.forget(sandbox)).catch(() => {});

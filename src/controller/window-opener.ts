@@ -19,6 +19,7 @@ export class WindowOpener {
     if (reason === null) return;
     sandbox.skipWindow(reason);
     this.context.metrics.windowSkipped(reason);
+    this.context.events.tell('windowSkipped', { sandbox: sandbox.id, reason });
   }
 
   /** The host has become short of memory: waits that were left alone may be used now, for what is left of them. */

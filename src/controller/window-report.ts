@@ -14,8 +14,10 @@ export class WindowReport {
   constructor(private readonly context: Context) {}
 
   /** A window has opened; `skipped` waits before it did not. */
-  opened({ window, span }: WindowJob, skipped: number): void {
+  opened({ sandbox, window, span }: WindowJob, skipped: number): void {
     const { expectedMs, model } = window.event;
+    const expected = { expectedMs: expectedMs ?? null, predictedMs: window.predictedMs };
+    this.context.events.tell('windowOpened', { sandbox: sandbox.id, ...expected });
     span.event(
       'request',
       {
@@ -52,7 +54,7 @@ export class WindowReport {
   }
 
   /** It is over, and nothing works for it any more. */
-  ended({ window, span }: WindowJob, summary: WindowSummary): void {
+  ended({ sandbox, window, span }: WindowJob, summary: WindowSummary): void {
     const { metrics } = this.context;
     const { stopMs } = window;
     const at = unixMs(window.endedAtMs);
@@ -71,6 +73,7 @@ export class WindowReport {
       },
       at,
     );
+    this.context.events.tell('windowEnded', { sandbox: sandbox.id, window: summary });
   }
 
   /** What was put back after it; `accuracy`: how much of what was put back before was used. */

@@ -3,7 +3,12 @@ import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { AlwaysOffSampler, AlwaysOnSampler, BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BasicTracerProvider,
+  type SpanExporter,
+} from '@opentelemetry/sdk-trace-base';
 import {
   ATTR_SERVICE_INSTANCE_ID,
   ATTR_SERVICE_NAME,
@@ -36,16 +41,21 @@ export interface Emitter {
 
 /**
  * Tracer and meter for this process; nothing is registered globally, so a host that loads AgentZip as a library keeps
- * its own OpenTelemetry. With neither endpoint nor file, spans are not even recorded.
+ * its own OpenTelemetry. `exporter` gets the spans too; with neither it nor endpoint nor file they are not even recorded.
  * Errors: AZ_OTEL_FILE.
  */
-export function createTelemetry(settings: OtelSettings, emitter: Emitter): Telemetry {
+export function createTelemetry(
+  settings: OtelSettings,
+  emitter: Emitter,
+  exporter?: SpanExporter,
+): Telemetry {
   const resource = resourceFromAttributes({
     [ATTR_SERVICE_NAME]: 'agentzip',
     [ATTR_SERVICE_VERSION]: emitter.version,
     [ATTR_SERVICE_INSTANCE_ID]: emitter.instance ?? String(process.pid),
   });
-  const queues = spanExporters(settings).map(
+  const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
+  const queues = exporters.map(
     (exporter) => new SpanQueue({ exporter, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),
   );
   const tracers = new BasicTracerProvider({

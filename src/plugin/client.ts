@@ -10,6 +10,7 @@ import type {
 } from '../controller/api.js';
 import { AgentZipError } from '../errors.js';
 import { fromErrorBody } from './http-errors.js';
+import type { Health } from './routes.js';
 
 export type * from '../controller/api.js';
 
@@ -95,7 +96,7 @@ export class AgentZipClient implements Remote {
     await this.call({ method: 'POST', path: '/v1/drain', timeoutMs: DRAIN_TIMEOUT_MS });
   }
 
-  health(): Promise<{ status: 'ok'; version: string; pid: number }> {
+  health(): Promise<Health> {
     return this.call({ method: 'GET', path: '/v1/healthz' });
   }
 

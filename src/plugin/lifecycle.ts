@@ -1,54 +1,51 @@
 import { resolve } from 'node:path';
+import type { SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { ControllerApi, Status } from '../controller/api.js';
 import { ADAPTER_NAMES } from '../controller/adapters.js';
 import { createController, type Controller } from '../controller/controller.js';
+import type { Events } from '../controller/events.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
-import { loadPolicy } from '../policy/load.js';
-import type { Policy } from '../policy/policy.js';
+import { loadPolicy, parsePolicy } from '../policy/load.js';
+import type { PartialPolicy, Policy } from '../policy/policy.js';
 import { quickChecks, requireHost } from './doctor.js';
 import { DrainGate } from './drain-gate.js';
+import { asAgentZipError } from './http-errors.js';
 import { InstanceLock } from './lock.js';
 import { checkedRuntimeDir, controlSocket } from './runtime-files.js';
 import { ControlServer } from './server.js';
 import { groupId } from './socket.js';
 import { Undo } from './undo.js';
 
-export interface StartOptions {
-  /** YAML or JSON; without one the defaults hold. */
+export interface AgentZipOptions {
+  /** Any part of a policy, over the defaults; or a file, YAML or JSON. Not both. */
+  policy?: PartialPolicy;
   policyFile?: string;
   /** Take the place of `paths` in the policy. */
   runtimeDir?: string;
   stateDir?: string;
   /** Adapters that are enabled, besides those that the policy enables: names of `hosts` in the policy. */
   hosts?: readonly string[];
+  /** Gets every span, besides what `otel` of the policy names. */
+  spanExporter?: SpanExporter;
   /** Told of errors that are no answer to anybody. */
   onError?: (error: AgentZipError) => void;
 }
 
-/** A running AgentZip. */
-export interface AgentZip {
+/** What has been started. */
+export interface Running {
   readonly policy: Policy;
   readonly socketPath: string;
   readonly api: ControllerApi;
-  /** Status when it had started. */
+  readonly events: Events;
   readonly started: Status;
-  /**
-   * Resolves when AgentZip has ended because it was drained, by `stop` or by a host. Rejects with AZ_PAGER_LOST when
-   * its pager went away.
-   */
   readonly ended: Promise<void>;
-  /** Drains and ends. Rejects with AZ_DRAIN_MEMORY, and keeps running, when the memory does not suffice. */
   stop(): Promise<void>;
 }
 
-/**
- * Checks the host, starts the controller (and with it the pager) and serves the control socket.
- * Errors: AZ_POLICY_*, those of the host's requirements, AZ_ALREADY_RUNNING, AZ_PAGER_START and others of the table;
- * then nothing is left behind.
- */
-export async function startAgentZip(options: StartOptions = {}): Promise<AgentZip> {
+/** See createAgentZip. */
+export async function startRunning(options: AgentZipOptions): Promise<Running> {
   const policy = effectivePolicy(options);
   requireHost(quickChecks(policy.pager.frontEnd));
   const undo = new Undo();
@@ -60,12 +57,12 @@ export async function startAgentZip(options: StartOptions = {}): Promise<AgentZi
   }
 }
 
-async function start(policy: Policy, options: StartOptions, undo: Undo): Promise<AgentZip> {
+async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Promise<Running> {
   const { group } = policy.server;
   const gid = group === null ? undefined : groupId(group);
   const lock = InstanceLock.take(policy.paths.runtimeDir, gid);
   undo.add(() => lock.release());
-  const telemetry = createTelemetry(policy.otel, { version });
+  const telemetry = createTelemetry(policy.otel, { version }, options.spanExporter);
   undo.add(() => telemetry.shutdown());
   const api = await createController(policy, telemetry);
   undo.add(() => api.close());
@@ -81,9 +78,9 @@ async function start(policy: Policy, options: StartOptions, undo: Undo): Promise
 async function serve(
   api: Controller,
   policy: Policy,
-  { gid, onError = () => {} }: StartOptions & { gid?: number },
+  { gid, onError = () => {} }: AgentZipOptions & { gid?: number },
   undo: Undo,
-): Promise<AgentZip> {
+): Promise<Running> {
   const { maxBodyKiB, socketMode } = policy.server;
   const socketPath = controlSocket(policy.paths.runtimeDir);
   const gate = new DrainGate(api);
@@ -93,6 +90,7 @@ async function serve(
     { socketPath, mode: parseInt(socketMode, 8), gid, maxBodyKiB, onInternalError: onError },
   );
   undo.add(() => server.close());
+  api.events.onFailure = (error) => onError(asAgentZipError(error));
 
   const lost = api.pagerGone.then(async () => {
     await gate.settled();
@@ -105,11 +103,18 @@ async function serve(
     await gate.drain();
     await ended;
   };
-  return { policy, socketPath, api, started, ended, stop };
+  return { policy, socketPath, api, events: api.events, started, ended, stop };
 }
 
-function effectivePolicy({ policyFile, runtimeDir, stateDir, hosts = [] }: StartOptions): Policy {
-  const policy = loadPolicy(policyFile);
+function givenPolicy({ policy, policyFile }: AgentZipOptions): Policy {
+  if (policy === undefined) return loadPolicy(policyFile);
+  if (policyFile === undefined) return parsePolicy(JSON.stringify(policy), 'the given policy');
+  throw new AgentZipError('AZ_USAGE', { what: 'give policy or policyFile, not both', command: 'run' });
+}
+
+function effectivePolicy(options: AgentZipOptions): Policy {
+  const { runtimeDir, stateDir, hosts = [] } = options;
+  const policy = givenPolicy(options);
   enableHosts(policy, hosts);
   if (runtimeDir !== undefined) policy.paths.runtimeDir = checkedRuntimeDir(runtimeDir);
   if (stateDir !== undefined) policy.paths.stateDir = resolve(stateDir);

@@ -66,6 +66,9 @@ export const SCHEMAS = {
   empty: { type: 'object', additionalProperties: false },
 } as const;
 
+/** Of these keys a body has exactly one. */
+export const EXACTLY_ONE = { template: ['pid', 'pack', 'memoryFile'], sandbox: ['pids', 'cgroup'] } as const;
+
 const ajv = new Ajv({ strict: true });
 const validators = new Map<keyof typeof SCHEMAS, ValidateFunction>();
 
@@ -85,7 +88,8 @@ function describe([error]: ErrorObject[]): string {
   return `${key} ${error.message}`;
 }
 
-const exactlyOne = (body: Record<string, unknown>, ...keys: string[]): void => {
+const exactlyOne = (schema: keyof typeof EXACTLY_ONE, body: Record<string, unknown>): void => {
+  const keys = EXACTLY_ONE[schema];
   if (keys.filter((key) => body[key] !== undefined).length === 1) return;
   const names = `${keys.slice(0, -1).join(', ')} and ${keys.at(-1)}`;
   throw new AgentZipError('AZ_BAD_REQUEST', { what: `the body needs exactly one of ${names}` });
@@ -94,13 +98,13 @@ const exactlyOne = (body: Record<string, unknown>, ...keys: string[]): void => {
 /** Errors of all of these: AZ_BAD_REQUEST. */
 export function templateSpec(body: unknown): TemplateSpec {
   validate('template', body);
-  exactlyOne(body as Record<string, unknown>, 'pid', 'pack', 'memoryFile');
+  exactlyOne('template', body as Record<string, unknown>);
   return body as TemplateSpec;
 }
 
 export function sandboxSpec(body: unknown): SandboxSpec {
   validate('sandbox', body);
-  exactlyOne(body as Record<string, unknown>, 'pids', 'cgroup');
+  exactlyOne('sandbox', body as Record<string, unknown>);
   return body as SandboxSpec;
 }
 

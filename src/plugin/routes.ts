@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import type { ControllerApi } from '../controller/api.js';
 import { AgentZipError } from '../errors.js';
-import { version } from '../paths.js';
+import { packageRoot, version } from '../paths.js';
 import type { DrainGate } from './drain-gate.js';
 import { METRICS_CONTENT_TYPE, prometheusText } from './prometheus.js';
 import { checkedId, emptyBody, hostEvent, sandboxSpec, templateSpec } from './requests.js';
@@ -11,6 +12,13 @@ export interface Answer {
   json?: unknown;
   /** Or text of this type. */
   text?: { type: string; body: string };
+}
+
+/** Answer of `GET /v1/healthz`. */
+export interface Health {
+  status: 'ok';
+  version: string;
+  pid: number;
 }
 
 /** What the routes act on. */
@@ -26,6 +34,8 @@ export interface Route {
   readOnly: boolean;
   handle: Handler;
 }
+
+const openapiText = (): string => readFileSync(`${packageRoot}/docs/openapi.json`, 'utf8');
 
 const ok = (json: unknown = {}): Answer => ({ status: 200, json });
 
@@ -65,7 +75,10 @@ const ROUTES: Record<string, Record<string, Route>> = {
   '/v1/sandboxes/{id}/post-resume': { POST: writes(act((api, id) => api.postResume(id))) },
   '/v1/sandboxes/{id}/wake': { POST: writes(act((api, id) => api.wake(id))) },
   '/v1/status': { GET: reads(async (api) => ok(await api.status())) },
-  '/v1/healthz': { GET: reads(() => ok({ status: 'ok', version, pid: process.pid })) },
+  '/v1/healthz': { GET: reads(() => ok({ status: 'ok', version, pid: process.pid } satisfies Health)) },
+  '/v1/openapi.json': {
+    GET: reads(() => ({ status: 200, text: { type: 'application/json', body: openapiText() } })),
+  },
   '/v1/disable': { POST: writes(act((api) => api.disable())) },
   '/v1/drain': { POST: reads(act((_api, _id, gate) => gate.drain())) },
   '/metrics': {

@@ -14,6 +14,12 @@ const KEEP_ALIVE_MS = 30_000;
 const CLOSE_GRACE_MS = 1_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_CONNECTIONS = 512;
+/** From so many on those that rest between two requests are closed, so that hosts which leak them lock nobody out. */
+const BUSY_CONNECTIONS = 384;
+/** Requests of one connection in hand: Node takes all that come in one piece, however slowly answers are read. */
+const MAX_PIPELINED = 16;
+/** A client that does not read its answer in this time is broken; answers wait in memory for their readers. */
+const SEND_TIMEOUT_MS = 30_000;
 
 export interface ServerOptions extends SocketOptions {
   maxBodyKiB: number;
@@ -21,11 +27,14 @@ export interface ServerOptions extends SocketOptions {
   onInternalError: (error: AgentZipError) => void;
   /** Time to receive a whole request, in ms; its headers have half of it at most. Default 10 s. */
   requestTimeoutMs?: number;
+  /** Time to take in an answer, in ms. Default 30 s. */
+  sendTimeoutMs?: number;
 }
 
 /** The control server: HTTP/1.1 and JSON on a Unix socket. docs/api.md is its reference. */
 export class ControlServer {
   private closing = false;
+  private readonly inHand = new WeakMap<Socket, number>();
 
   private constructor(
     private readonly service: Service,
@@ -45,7 +54,10 @@ export class ControlServer {
     });
     http.maxConnections = MAX_CONNECTIONS;
     const server = new ControlServer(service, options, http);
-    http.on('request', (request, response) => void server.serve(request, response));
+    http.on('connection', () => server.makeRoom());
+    http.on('request', (request, response) => {
+      if (server.admit(request.socket, response)) void server.serve(request, response);
+    });
     http.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
       refuse(socket, clientError(error, timeoutMs)),
     );
@@ -65,6 +77,24 @@ export class ControlServer {
     });
   }
 
+  /** False, and the connection is gone: it has asked for too much at once. */
+  private admit(socket: Socket, response: ServerResponse): boolean {
+    const count = (this.inHand.get(socket) ?? 0) + 1;
+    if (count > MAX_PIPELINED) {
+      socket.destroy();
+      return false;
+    }
+    this.inHand.set(socket, count);
+    response.on('close', () => this.inHand.set(socket, (this.inHand.get(socket) ?? 1) - 1));
+    return true;
+  }
+
+  private makeRoom(): void {
+    this.http.getConnections((_, count) => {
+      if (count >= BUSY_CONNECTIONS) this.http.closeIdleConnections();
+    });
+  }
+
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let answer: Answer;
     try {
@@ -78,7 +108,7 @@ export class ControlServer {
       if (error.code === 'AZ_METHOD_NOT_ALLOWED') response.setHeader('allow', String(error.details.allowed));
     }
     if (this.closing || this.service.gate.closed) response.setHeader('connection', 'close');
-    send(response, answer);
+    send(response, answer, this.options.sendTimeoutMs ?? SEND_TIMEOUT_MS);
   }
 
   private async answer(request: IncomingMessage): Promise<Answer> {
@@ -91,8 +121,10 @@ export class ControlServer {
   }
 }
 
-function send(response: ServerResponse, { status, json, text }: Answer): void {
+function send(response: ServerResponse, { status, json, text }: Answer, timeoutMs: number): void {
   if (response.destroyed) return;
+  const timer = setTimeout(() => response.destroy(), timeoutMs);
+  response.on('close', () => clearTimeout(timer));
   const body = text?.body ?? (json === undefined ? '' : `${JSON.stringify(json)}\n`);
   if (body !== '') response.setHeader('content-type', text?.type ?? 'application/json; charset=utf-8');
   if (status !== 204) response.setHeader('content-length', Buffer.byteLength(body));

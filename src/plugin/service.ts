@@ -1,5 +1,6 @@
 import { AgentZipError } from '../errors.js';
-import { startAgentZip, type AgentZip, type StartOptions } from './lifecycle.js';
+import { createAgentZip, type AgentZip } from './agentzip.js';
+import type { AgentZipOptions } from './lifecycle.js';
 
 /** Where the service talks to its operator. */
 export interface Console {
@@ -8,19 +9,22 @@ export interface Console {
   printError(error: unknown): void;
 }
 
+/** What of an AgentZip is needed to run it as a service. */
+export type Served = Pick<AgentZip, 'policy' | 'socketPath' | 'started' | 'ended' | 'stop'>;
+
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
  * Runs AgentZip until it is drained: by SIGTERM, SIGINT or SIGHUP, or by a host. A drain that is refused for lack of
  * memory is reported and the service goes on, for its pager holds pages of living sandboxes. Throws what
- * {@link startAgentZip} throws, and AZ_PAGER_LOST.
+ * {@link createAgentZip} throws, and AZ_PAGER_LOST.
  */
 export async function runService(
-  options: StartOptions,
+  options: AgentZipOptions,
   console: Console,
-  start: (options: StartOptions) => Promise<AgentZip> = startAgentZip,
+  start: (options: AgentZipOptions) => Promise<Served> = createAgentZip,
 ): Promise<void> {
-  let service: AgentZip | undefined;
+  let service: Served | undefined;
   let asked = false;
   const drain = (): void => {
     asked = true;
@@ -38,7 +42,7 @@ export async function runService(
   }
 }
 
-function greet({ started, socketPath, policy }: AgentZip, console: Console): void {
+function greet({ started, socketPath, policy }: Served, console: Console): void {
   if (policy.log.level !== 'error') {
     const { probes, memory, hosts } = started;
     const found = hosts.flatMap(({ warnings }) => warnings);

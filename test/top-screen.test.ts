@@ -21,7 +21,16 @@ async function sample(
 
 const row = (given: Partial<SandboxRow>): SandboxRow => ({
   ...{ id: 'a', template: null, tenant: 't', phase: 'idle', ownedBytes: 0, outBytes: 0, storedBytes: 0 },
-  ...{ ratio: null, window: null, windows: 0, skipped: 0, accuracy: null, faults: 0, faultsPerS: null },
+  ...{
+    ratio: null,
+    window: null,
+    lastWindow: null,
+    windows: 0,
+    skipped: 0,
+    accuracy: null,
+    faults: 0,
+    faultsPerS: null,
+  },
   ...given,
 });
 

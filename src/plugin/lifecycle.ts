@@ -6,6 +6,7 @@ import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy } from '../policy/load.js';
 import type { Policy } from '../policy/policy.js';
+import { serveDashboard, type Served } from './dashboard/serve.js';
 import { requireHost } from './doctor.js';
 import { DrainGate } from './drain-gate.js';
 import { InstanceLock } from './lock.js';
@@ -29,6 +30,8 @@ export interface AgentZip {
   readonly policy: Policy;
   readonly socketPath: string;
   readonly api: ControllerApi;
+  /** The page for browsers; null when there is none. */
+  readonly dashboard: Pick<Served, 'address' | 'file'> | null;
   /** Status when it had started. */
   readonly started: Status;
   /**
@@ -90,6 +93,12 @@ async function serve(
     { socketPath, mode: parseInt(socketMode, 8), gid, maxBodyKiB, onInternalError: onError },
   );
   undo.add(() => server.close());
+  const dashboard = await serveDashboard(api, policy, gid).catch((error: AgentZipError) => {
+    // A page that can not be shown is no reason to leave a pager without its controller.
+    onError(error);
+    return null;
+  });
+  if (dashboard !== null) undo.add(() => dashboard.close());
 
   const lost = api.pagerGone.then(async () => {
     await gate.settled();
@@ -102,7 +111,7 @@ async function serve(
     await gate.drain();
     await ended;
   };
-  return { policy, socketPath, api, started, ended, stop };
+  return { policy, socketPath, api, dashboard, started, ended, stop };
 }
 
 function effectivePolicy({ policyFile, runtimeDir, stateDir }: StartOptions): Policy {

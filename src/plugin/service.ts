@@ -38,7 +38,7 @@ export async function runService(
   }
 }
 
-function greet({ started, socketPath, policy }: AgentZip, console: Console): void {
+function greet({ started, socketPath, policy, dashboard }: AgentZip, console: Console): void {
   if (policy.log.level !== 'error') {
     const { probes, memory } = started;
     for (const warning of [...probes.warnings, ...memory.warnings]) console.warn(`warning: ${warning}`);
@@ -46,6 +46,8 @@ function greet({ started, socketPath, policy }: AgentZip, console: Console): voi
       console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
   }
   console.print(`agentzip: ready\nagentzip: socket ${socketPath}\n`);
+  if (dashboard !== null)
+    console.print(`agentzip: dashboard ${dashboard.address}, with its key in ${dashboard.file}\n`);
 }
 
 function report(error: unknown, console: Console): void {

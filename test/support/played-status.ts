@@ -49,7 +49,7 @@ const template = (base: TemplateStatus, atMs: number): TemplateStatus => ({
 
 /** A controller whose sandboxes live through waits and tools by the clock. */
 export class PlayedController extends MemoryController {
-  private readonly startedAt = Date.now();
+  startedAt = Date.now();
   /** What the played clock shows. */
   clock = (): number => Date.now();
   alerts: Status['alerts'] = [];

@@ -14,6 +14,8 @@ export interface SandboxRow {
   ratio: number | null;
   /** The window that is open. */
   window: { openedAt: number; elapsedMs: number; predictedMs: number | null } | null;
+  /** The last one that ended. */
+  lastWindow: { openedAt: number; durationMs: number; reason: string; outPages: number } | null;
   windows: number;
   skipped: number;
   /** Pages put back ahead of their use that were not seen wasted, over all put back; 0 to 1. */
@@ -85,12 +87,19 @@ function rate(now: number, before: number | undefined, elapsedMs: number): numbe
   return ((now - before) * 1000) / elapsedMs;
 }
 
+function lastWindow({ lastWindow: last }: SandboxStatus): SandboxRow['lastWindow'] {
+  if (last === null) return null;
+  const { openedAt, durationMs, reason, pagedOutPages } = last;
+  return { openedAt, durationMs, reason, outPages: pagedOutPages };
+}
+
 function rowOf(sandbox: SandboxStatus, before: number | undefined, elapsedMs: number): SandboxRow {
   const { id, template, tenant, phase, ownedBytes, storedBytes, ratio, windows } = sandbox;
   return {
     ...{ id, template, tenant, phase, ownedBytes, storedBytes, ratio, windows },
     outBytes: sandbox.swappedBytes,
     window: sandbox.openWindow,
+    lastWindow: lastWindow(sandbox),
     skipped: sandbox.skippedWindows,
     accuracy: accuracyOf(sandbox.prefetchedPages, sandbox.wastedPages),
     faults: sandbox.demandFaults,

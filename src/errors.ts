@@ -44,6 +44,10 @@ export const ERRORS = {
     'use it, or stop it first: agentzip drain',
   ],
   AZ_NOT_RUNNING: ['no AgentZip answers at {socket}', 'start it: agentzip run'],
+  AZ_DASHBOARD: [
+    'the dashboard can not be served at {address}: {reason}',
+    'free the port or change dashboard.port in the policy, then restart; AgentZip runs without it',
+  ],
   AZ_SWAP_BUSY: ['{device} is already in use as swap', 'stop what uses it: swapoff {device}'],
   AZ_PAGER_START: ['the pager did not start: {reason}', 'look at {log}; check with agentzip doctor'],
   AZ_PAGER_LOST: [

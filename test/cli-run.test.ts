@@ -130,6 +130,7 @@ function serve(controller: MemoryController) {
       ...{
         policy: DEFAULT_POLICY,
         socketPath: '/s',
+        dashboard: null,
         started: await controller.status(),
         ended,
       },

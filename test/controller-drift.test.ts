@@ -53,9 +53,11 @@ test('pages that no longer match their template are told of: alert, span event, 
       pages: expect.objectContaining({ delta: 51_600, zstd: 20_400 }),
     },
   ]);
-  expect(prometheusText(status)).toContain(`agentzip_template_ratio{template="python"} ${recentRatio}`);
   expect(prometheusText(status)).toContain(
-    'agentzip_template_pages_total{template="python",encoding="zstd"} 20400',
+    `agentzip_template_ratio{agentzip_template_id="python"} ${recentRatio}`,
+  );
+  expect(prometheusText(status)).toContain(
+    'agentzip_template_pages_total{agentzip_template_id="python",agentzip_encoding="zstd"} 20400',
   );
   await bench.close();
   const spans = readFileSync(`${bench.folder}/spans`, 'utf8');

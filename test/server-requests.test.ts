@@ -280,14 +280,14 @@ describe('metrics', () => {
     const lines = got.text.trimEnd().split('\n');
     for (const line of lines) {
       expect(line).toMatch(
-        /^(# (HELP|TYPE) agentzip_\w+ .+|agentzip_\w+(\{(\w+="(\\.|[^"\\])*",?)*\})? -?[\d.]+)$/,
+        /^(# (HELP|TYPE) (agentzip_\w+|target_info) .+|(agentzip_\w+|target_info)(\{(\w+="(\\.|[^"\\])*",?)*\})? -?[\d.]+)$/,
       );
     }
-    expect(lines).toContain('agentzip_memory_owned_bytes{sandbox="box",template="",tenant="box"} 4194304');
+    expect(lines).toContain('agentzip_memory_owned_bytes{sandbox_id="box",agentzip_tenant_id="box"} 4194304');
     expect(lines).toContain(
-      'agentzip_memory_owned_bytes{sandbox="b\\"o\\\\x",template="",tenant="acme"} 4194304',
+      'agentzip_memory_owned_bytes{sandbox_id="b\\"o\\\\x",agentzip_tenant_id="acme"} 4194304',
     );
-    expect(lines).toContain('agentzip_pages{encoding="delta"} 4');
+    expect(lines).toContain('agentzip_pages{agentzip_encoding="delta"} 4');
     expect(lines).toContain('# TYPE agentzip_pages_corrupt_total counter');
     const types = lines.filter((line) => line.startsWith('# TYPE')).map((line) => line.split(' ')[2]);
     expect(new Set(types).size).toBe(types.length);

@@ -30,13 +30,22 @@ function exported(): { windows: Span[]; childrenOf: (span: Span) => Span[] } {
 }
 
 test('a window opens with the request and closes with the first token', async () => {
+  expect((await sandbox()).openWindow).toBeNull();
+  const before = Date.now();
   send('llm_request_sent');
   await asked('openWindow one');
   expect(await sandbox()).toMatchObject({ phase: 'llm_wait', windows: 1, lastWindow: null });
+  const { openWindow } = await sandbox();
+  expect(openWindow?.openedAt).toBeGreaterThanOrEqual(before);
+  expect(openWindow?.elapsedMs).toBeLessThanOrEqual(Date.now() - before);
   send('llm_first_token');
   await asked('openWindow one', 'closeWindow one');
   await until(async () => (await sandbox()).lastWindow !== null);
-  expect(await sandbox()).toMatchObject({ phase: 'llm_streaming', lastWindow: { reason: 'first_token' } });
+  const { openedAt } = openWindow ?? {};
+  expect(await sandbox()).toMatchObject({
+    ...{ phase: 'llm_streaming', openWindow: null },
+    lastWindow: { reason: 'first_token', openedAt },
+  });
 });
 
 test('a second request changes nothing while the window is open', async () => {

@@ -10,6 +10,7 @@ import { exitCodeOf } from './output.js';
 import { policyCommand } from './policy.js';
 import { runCommand } from './run.js';
 import { statusCommand } from './status.js';
+import { topCommand } from './top.js';
 
 /** Makes a command and its subcommands throw instead of exiting, and leave the printing of errors to us. */
 function quiet(command: Command): Command {
@@ -39,6 +40,7 @@ async function main(words: readonly string[]): Promise<number> {
     demoCommand(),
     benchCommand(),
     statusCommand(),
+    topCommand(),
     doctorCommand(),
     policyCommand(),
     manifestCommand(),

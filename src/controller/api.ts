@@ -132,7 +132,18 @@ export interface TemplateStatus {
   prefetch: PrefetchStatus;
 }
 
+/** A waiting window that is open. */
+export interface OpenWindow {
+  /** Unix time in ms. */
+  openedAt: number;
+  elapsedMs: number;
+  /** How long it was expected to last when it opened; null: not known. */
+  predictedMs: number | null;
+}
+
 export interface WindowSummary {
+  /** Unix time in ms. */
+  openedAt: number;
   reason: 'first_token' | 'tool_start' | 'budget' | 'exit' | 'shutdown';
   durationMs: number;
   pagedOutPages: number;
@@ -167,6 +178,7 @@ export interface SandboxStatus {
   /** Uncompressed bytes of the pages that the store keeps for it, over storedBytes; null while it keeps none. */
   ratio: number | null;
   windows: number;
+  openWindow: OpenWindow | null;
   lastWindow: WindowSummary | null;
   /** Waits that were left alone, and why the last of them was. */
   skippedWindows: number;

@@ -2,9 +2,10 @@ import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import type { Reading } from '../otel/metrics.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import type { Alert, DriftCause, SandboxStatus, Status, TemplateStatus } from './api.js';
+import type { Alert, DriftCause, OpenWindow, SandboxStatus, Status, TemplateStatus } from './api.js';
 import type { Context } from './context.js';
 import type { Sandbox } from './sandbox.js';
+import type { Window } from './window.js';
 
 /** `pager` says what the sandbox's pages take in the store; its page tables are looked at when that is `maxAgeMs` ago. */
 export function sandboxStatus(
@@ -41,6 +42,7 @@ export function sandboxStatus(
     storedBytes,
     ratio: storedBytes > 0 ? (storedPages * PAGE) / storedBytes : null,
     windows: sandbox.windows,
+    openWindow: openWindow(sandbox.window),
     lastWindow: sandbox.lastWindow,
     skippedWindows: sandbox.skippedWindows,
     lastSkip: sandbox.lastSkip,
@@ -48,6 +50,11 @@ export function sandboxStatus(
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,
   };
+}
+
+function openWindow(window: Window | null): OpenWindow | null {
+  if (window === null || !window.open) return null;
+  return { openedAt: window.openedAt, elapsedMs: window.durationMs, predictedMs: window.predictedMs };
 }
 
 const MIB = 2 ** 20;

@@ -134,6 +134,7 @@ export class WindowRunner {
     const refined = await refining;
     if (refined !== null) this.report.refined(job, refined);
     const summary: WindowSummary = {
+      openedAt: window.openedAt,
       reason: window.reason ?? 'shutdown',
       durationMs: window.durationMs,
       pagedOutPages,

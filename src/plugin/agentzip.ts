@@ -23,6 +23,11 @@ export class AgentZip {
     return this.running.socketPath;
   }
 
+  /** Address of the page for browsers, and the file that opens it; null when the policy asks for none. */
+  get dashboard(): Running['dashboard'] {
+    return this.running.dashboard;
+  }
+
   /** Status when it had started. */
   get started(): Status {
     return this.running.started;

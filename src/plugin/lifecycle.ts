@@ -9,6 +9,7 @@ import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy, parsePolicy } from '../policy/load.js';
 import type { PartialPolicy, Policy } from '../policy/policy.js';
+import { serveDashboard, type Served } from './dashboard/serve.js';
 import { quickChecks, requireHost } from './doctor.js';
 import { DrainGate } from './drain-gate.js';
 import { asAgentZipError } from './http-errors.js';
@@ -39,6 +40,8 @@ export interface Running {
   readonly socketPath: string;
   readonly api: ControllerApi;
   readonly events: Events;
+  /** The page for browsers; null when there is none. */
+  readonly dashboard: Pick<Served, 'address' | 'file'> | null;
   readonly started: Status;
   readonly ended: Promise<void>;
   stop(): Promise<void>;
@@ -91,6 +94,12 @@ async function serve(
   );
   undo.add(() => server.close());
   api.events.onFailure = (error) => onError(asAgentZipError(error));
+  const dashboard = await serveDashboard(api, policy, gid).catch((error: AgentZipError) => {
+    // A page that can not be shown is no reason to leave a pager without its controller.
+    onError(error);
+    return null;
+  });
+  if (dashboard !== null) undo.add(() => dashboard.close());
 
   const lost = api.pagerGone.then(async () => {
     await gate.settled();
@@ -103,7 +112,7 @@ async function serve(
     await gate.drain();
     await ended;
   };
-  return { policy, socketPath, api, events: api.events, started, ended, stop };
+  return { policy, socketPath, api, events: api.events, dashboard, started, ended, stop };
 }
 
 function givenPolicy({ policy, policyFile }: AgentZipOptions): Policy {

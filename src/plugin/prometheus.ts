@@ -1,19 +1,45 @@
+import {
+  ATTR_SERVICE_INSTANCE_ID,
+  ATTR_SERVICE_NAME,
+  ATTR_SERVICE_VERSION,
+} from '@opentelemetry/semantic-conventions';
 import type { Status, TemplateStatus } from '../controller/api.js';
-import { METRICS, type MetricName } from '../otel/names.js';
+import { ATTRIBUTES, METRICS, type MetricName } from '../otel/names.js';
 
 /** Text format 0.0.4, which every Prometheus reads. */
 export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-const UNIT_SUFFIX: Partial<Record<MetricName['unit'], string>> = { By: '_bytes', ms: '_milliseconds' };
+const UNIT_SUFFIX: Partial<Record<MetricName['unit'], string>> = { By: 'bytes', ms: 'milliseconds' };
 
-/** The name of the table in Prometheus' terms: `agentzip.memory.owned` in By is `agentzip_memory_owned_bytes`. */
-export const prometheusName = ({ name, unit, kind }: MetricName): string =>
-  name.replaceAll('.', '_') + (UNIT_SUFFIX[unit] ?? '') + (kind === 'counter' ? '_total' : '');
+/**
+ * The name of the table in Prometheus' terms, as OpenTelemetry translates it (and a collector does, so that dashboards
+ * read both): unit, then `ratio` for a gauge without one, then `total` for a counter; units in braces are left out.
+ */
+export function prometheusName({ name, unit, kind }: MetricName): string {
+  const suffixes = [
+    UNIT_SUFFIX[unit],
+    unit === '1' && kind === 'gauge' ? 'ratio' : undefined,
+    kind === 'counter' ? 'total' : undefined,
+  ];
+  return suffixes
+    .filter((suffix) => suffix !== undefined)
+    .reduce((words, suffix) => [...words.filter((word) => word !== suffix), suffix], name.split('.'))
+    .join('_');
+}
 
 type Labels = Record<string, string>;
 
-const escapeLabel = (value: string): string =>
-  value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+/** An attribute's name as a label. */
+const labelName = (attribute: string): string => attribute.replace(/[^A-Za-z0-9_]/g, '_');
+const LABELS = {
+  sandbox: labelName(ATTRIBUTES.sandbox),
+  template: labelName(ATTRIBUTES.template),
+  encoding: labelName(ATTRIBUTES.encoding),
+  tenant: 'agentzip_tenant_id',
+};
+
+const escapeHelp = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+const escapeLabel = (value: string): string => escapeHelp(value).replaceAll('"', '\\"');
 
 function sample(name: string, labels: Labels, value: number): string {
   const list = Object.entries(labels).map(([key, text]) => `${key}="${escapeLabel(text)}"`);
@@ -23,7 +49,7 @@ function sample(name: string, labels: Labels, value: number): string {
 function family(metric: MetricName, samples: [labels: Labels, value: number][]): string[] {
   const name = prometheusName(metric);
   return [
-    `# HELP ${name} ${metric.description}`,
+    `# HELP ${name} ${escapeHelp(metric.description)}`,
     `# TYPE ${name} ${metric.kind}`,
     ...samples.map(([labels, value]) => sample(name, labels, value)),
   ];
@@ -36,7 +62,7 @@ function known(
 ): [Labels, number][] {
   return templates.flatMap((template): [Labels, number][] => {
     const found = value(template);
-    return found === null ? [] : [[{ template: template.id }, found]];
+    return found === null ? [] : [[{ [LABELS.template]: template.id }, found]];
   });
 }
 
@@ -53,7 +79,10 @@ function ofSandboxes(sandboxes: Status['sandboxes']): string[] {
     [METRICS.wasted, (sandbox) => sandbox.wastedPages],
   ];
   const labels = ({ id, template, tenant }: Status['sandboxes'][number]): Labels => ({
-    ...{ sandbox: id, template: template ?? '', tenant },
+    [LABELS.sandbox]: id,
+    // An empty label is none.
+    ...(template !== null && { [LABELS.template]: template }),
+    [LABELS.tenant]: tenant,
   });
   return values.flatMap(([metric, value]) =>
     family(
@@ -72,7 +101,7 @@ function ofTemplates(templates: Status['templates']): string[] {
   ];
   const pages = templates.flatMap(({ id, compression }) =>
     Object.entries(compression.encodings ?? {}).map(([encoding, count]): [Labels, number] => [
-      { template: id, encoding },
+      { [LABELS.template]: id, [LABELS.encoding]: encoding },
       count,
     ]),
   );
@@ -86,10 +115,18 @@ function ofTemplates(templates: Status['templates']): string[] {
 export function prometheusText(status: Status): string {
   const { pager, probes, sandboxes, templates } = status;
   const encodings = Object.entries(pager.encodings).map(([encoding, pages]): [Labels, number] => [
-    { encoding },
+    { [LABELS.encoding]: encoding },
     pages,
   ]);
+  const target = {
+    [labelName(ATTR_SERVICE_NAME)]: 'agentzip',
+    [labelName(ATTR_SERVICE_VERSION)]: status.version,
+    [labelName(ATTR_SERVICE_INSTANCE_ID)]: String(status.pid),
+  };
   const lines = [
+    '# HELP target_info Target metadata',
+    '# TYPE target_info gauge',
+    sample('target_info', target, 1),
     '# HELP agentzip_info Version and state of the service.',
     '# TYPE agentzip_info gauge',
     sample('agentzip_info', { version: status.version, enabled: String(status.enabled) }, 1),

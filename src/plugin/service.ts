@@ -10,7 +10,7 @@ export interface Console {
 }
 
 /** What of an AgentZip is needed to run it as a service. */
-export type Served = Pick<AgentZip, 'policy' | 'socketPath' | 'started' | 'ended' | 'stop'>;
+export type Served = Pick<AgentZip, 'policy' | 'socketPath' | 'started' | 'dashboard' | 'ended' | 'stop'>;
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
@@ -42,7 +42,7 @@ export async function runService(
   }
 }
 
-function greet({ started, socketPath, policy }: Served, console: Console): void {
+function greet({ started, socketPath, policy, dashboard }: Served, console: Console): void {
   if (policy.log.level !== 'error') {
     const { probes, memory, hosts } = started;
     const found = hosts.flatMap(({ warnings }) => warnings);
@@ -52,6 +52,8 @@ function greet({ started, socketPath, policy }: Served, console: Console): void 
       console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
   }
   console.print(`agentzip: ready\nagentzip: socket ${socketPath}\n`);
+  if (dashboard !== null)
+    console.print(`agentzip: dashboard ${dashboard.address}, with its key in ${dashboard.file}\n`);
 }
 
 function report(error: unknown, console: Console): void {

@@ -64,6 +64,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },
+  dashboard: { enabled: false, host: '127.0.0.1', port: 0 },
   log: { level: 'info' },
 };
 

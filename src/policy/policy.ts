@@ -74,6 +74,7 @@ export interface Policy {
     maxQueueSpans: number;
   };
   server: { maxBodyKiB: number; socketMode: string; group: string | null };
+  dashboard: { enabled: boolean; host: '127.0.0.1' | '::1'; port: number };
   log: { level: 'error' | 'warn' | 'info' | 'debug' };
 }
 

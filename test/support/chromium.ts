@@ -14,6 +14,12 @@ interface Message {
   error?: { message: string };
 }
 
+interface AxNode {
+  ignored: boolean;
+  role?: { value: string };
+  name?: { value: string };
+}
+
 export interface View {
   width: number;
   height: number;
@@ -100,6 +106,36 @@ export class Browser {
     });
     if (answer.exceptionDetails) throw new Error(JSON.stringify(answer.exceptionDetails));
     return (answer.result as { value: T }).value;
+  }
+
+  /** Presses a key: a letter, or its name (`Enter`, `ArrowLeft`). */
+  async press(key: string): Promise<void> {
+    const text = key.length === 1 ? key : key === 'Enter' ? '\r' : undefined;
+    const code =
+      { Enter: 13, Escape: 27, ArrowLeft: 37, ArrowRight: 39 }[key] ?? key.toUpperCase().charCodeAt(0);
+    const event = { key, code: key, windowsVirtualKeyCode: code };
+    await this.send('Input.dispatchKeyEvent', { type: 'keyDown', ...event, ...(text && { text }) });
+    await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
+  }
+
+  /** Roles of controls and pictures that have no name in the accessibility tree. */
+  async nameless(): Promise<string[]> {
+    const { nodes } = await this.send('Accessibility.getFullAXTree');
+    const named = [
+      'button',
+      'link',
+      'searchbox',
+      'textbox',
+      'radio',
+      'image',
+      'img',
+      'region',
+      'table',
+      'group',
+    ];
+    return (nodes as AxNode[]).flatMap(({ ignored, role, name }) =>
+      !ignored && named.includes(role?.value ?? '') && !name?.value ? [role?.value ?? ''] : [],
+    );
   }
 
   /** PNG of the whole page. */

@@ -8,10 +8,12 @@ import { ControlServer, type ServerOptions } from '../../src/plugin/server.js';
 import { MemoryController } from './memory-controller.js';
 
 /** A control server over a controller in memory, in a folder of its own. */
-export async function startControlServer(options: Partial<ServerOptions> = {}) {
+export async function startControlServer(
+  options: Partial<ServerOptions> = {},
+  controller = new MemoryController(),
+) {
   const folder = mkdtempSync(join(tmpdir(), 'agentzip-server-'));
   const socketPath = join(folder, 'agentzip.sock');
-  const controller = new MemoryController();
   const gate = new DrainGate(controller);
   const internalErrors: AgentZipError[] = [];
   const started = ControlServer.start(

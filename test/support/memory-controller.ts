@@ -30,6 +30,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     windows: 2,
   },
   ...{
+    openWindow: null,
     lastWindow: null,
     skippedWindows: 1,
     lastSkip: 'too_dear',

@@ -11,6 +11,13 @@ export const PANEL = 320;
 /** Pixels a character of a chart's 11 px text takes, generously. */
 export const CHARACTER = 6.3;
 
+/** What is used of the element that Plot makes; the project knows no types of browsers. */
+interface Drawn {
+  querySelector(name: string): { remove(): void } | null;
+  setAttribute(name: string, value: string): void;
+  outerHTML: string;
+}
+
 /** An SVG image with everything in it. `name` is what a screen reader says. */
 export function chart(name: string, options: Plot.PlotOptions): Markup {
   const svg = Plot.plot({
@@ -18,7 +25,7 @@ export function chart(name: string, options: Plot.PlotOptions): Markup {
     document,
     className: 'plot',
     style: { fontSize: '11px', fontFamily: 'inherit', ...(options.style as object) },
-  });
+  }) as unknown as Drawn;
   svg.querySelector('style')?.remove(); // the page has these rules, once
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', name);

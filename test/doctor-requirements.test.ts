@@ -132,6 +132,8 @@ describe('swap', () => {
     expect(swap({ '/proc/swaps': both, ...ours })).toMatchObject({ ok: false, found: '/dev/sda2' });
     const alone = both.split('\n').slice(0, 2).join('\n');
     expect(swap({ '/proc/swaps': alone, ...ours })).toMatchObject({ ok: true, found: "AgentZip's alone" });
+    const ublk = `${header}\n/dev/ublkb0 partition 100 0 32767\n/dev/ublkb1 partition 100 0 5`;
+    expect(swap({ '/proc/swaps': ublk })).toMatchObject({ ok: false, found: '/dev/ublkb1' });
   });
 });
 

@@ -11,6 +11,8 @@ const BUDGET_MS = long ? 3_600_000 : 60_000;
 const HANGS = long ? 20 : 2;
 /** How long start and end may take in a guest without KVM, on a busy host. */
 const MARGIN_MS = 200_000;
+/** The short form is left to one front end; `front-end-conformance` kills the pager of each. */
+const FRONT_ENDS = long ? (['ublk', 'fuse-loop'] as const) : (['ublk'] as const);
 /** Memory of the process that checks its pages. */
 const MIB = 4;
 /** A few kills at least. */
@@ -19,14 +21,15 @@ const LEAST = 2;
 const guest = prepareGuest();
 if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
 
-test.skipIf(guest === null)(
-  'no byte is lost when the pager is killed at random moments, hangs, and is killed while it drains',
+test.skipIf(guest === null).each(FRONT_ENDS)(
+  'over %s no byte is lost when the pager is killed at random moments, hangs, and is killed while it drains',
   { timeout: BUDGET_MS + MARGIN_MS + 10_000 },
-  async () => {
+  async (frontEnd) => {
     const seed = testRandom('pager-kills').below(2 ** 30);
     const load = { seed, processes: 1, mib: MIB, spreadMs: 400 };
     const ends = long ? 'all' : 'drain';
     const options = JSON.stringify({
+      frontEnd,
       kills: KILLS,
       budgetMs: BUDGET_MS,
       least: LEAST,

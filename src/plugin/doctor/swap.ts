@@ -13,8 +13,8 @@ export function swapAndReclaim(read: ReadText): Requirement[] {
 
 function otherSwap(read: ReadText): Requirement {
   const lines = (read('/proc/swaps') ?? '').split('\n').slice(1);
-  const all = lines.map((line) => line.split(/\s+/)[0]).filter((name) => name !== '');
-  const names = all.filter((name) => !isOurs(read, name));
+  const all = lines.map((line) => line.split(/\s+/)).filter(([name]) => name !== '');
+  const names = all.filter(([name, , , , priority]) => !isOurs(read, name, priority)).map(([name]) => name);
   return {
     id: 'swap',
     level: 'optional',
@@ -25,8 +25,12 @@ function otherSwap(read: ReadText): Requirement {
   };
 }
 
-/** True for a loop device over a file that the pager serves: the mount's source is its name. */
-function isOurs(read: ReadText, device: string): boolean {
+/**
+ * True for a loop device over a file that the pager serves: the mount's source is its name. A ublk device does not say
+ * whose it is; nobody else gives one the priority of ours.
+ */
+function isOurs(read: ReadText, device: string, priority: string): boolean {
+  if (device.startsWith('/dev/ublkb')) return priority === '32767';
   const file = read(`/sys/block/${basename(device)}/loop/backing_file`);
   const mounts = (read('/proc/self/mountinfo') ?? '').split('\n');
   return (

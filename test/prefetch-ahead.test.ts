@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Following } from '../src/controller/following.js';
 import { Forerunner } from '../src/controller/forerunner.js';
+import type { OnDemand } from '../src/controller/demand-faults.js';
 import type { Member } from '../src/controller/member.js';
 import type { Predictor } from '../src/controller/predictor.js';
 import { Registry } from '../src/controller/registry.js';
@@ -19,6 +20,8 @@ let python: Python;
 let registry: Registry;
 let sandbox: Sandbox;
 let member: Member;
+/** Pages that the tool had before they were ready. */
+let early: number[];
 /** Slots that the pager was told of. */
 let expected: number[];
 /** First page of an area of 64. */
@@ -26,9 +29,9 @@ let first: number;
 
 beforeEach(async () => {
   expected = [];
+  early = [];
   python = await Python.start();
   first = (await python.area(64)) / PAGE;
-  await python.run('touch(0, 0, 64)');
   const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
   registry = new Registry(own, { track: () => {}, untrack: () => {} });
   sandbox = registry.add('one', { pids: [python.pid] }, 'domain');
@@ -46,8 +49,9 @@ function forerunner(enabled = true): Forerunner {
   const policy = { ...DEFAULT_POLICY, prefetch: { ...DEFAULT_POLICY.prefetch, enabled } };
   const follow = (_sandbox: Sandbox, of: Member, page: number): number[] =>
     [1, 2, 3, 4].map((distance) => page + distance).filter((near) => of.usage.mark(near) === Mark.NONE);
+  const waited: OnDemand = (_sandbox, of, page) => void (of.usage.demanded(page) && early.push(page));
   const pager = { expect: async (slots: Uint32Array) => void expected.push(...slots) };
-  const context = { policy, pager: pager as unknown as PagerClient, pollProbes: () => {} };
+  const context = { policy, pager: pager as unknown as PagerClient, pollProbes: () => {}, waited };
   return new Forerunner(context, { follow } as unknown as Predictor);
 }
 
@@ -70,6 +74,17 @@ test('pages that follow a demand fault are read ahead, each once, and a tool tha
   expect(sandbox.prefetchRoom).toBe(95);
   // All of it is announced, so that it is not taken for what a tool waits for.
   expect(expected).toEqual([101, 102, 103, 104, 105]);
+});
+
+test('what a tool has mapped before it was ready it had to wait for, whether or not that was told', async () => {
+  const runner = forerunner();
+  await python.run('touch(0, 2, 1)');
+  runner.demanded(sandbox, member, first);
+  runner.go();
+  await until(() => ready(first + 4));
+  expect(early).toEqual([first + 2]);
+  expect(member.usage.mark(first + 2) & (Mark.USED | Mark.READY)).toBe(Mark.USED);
+  expect([1, 3, 4].every((distance) => ready(first + distance))).toBe(true);
 });
 
 test('it keeps to the room that the policy leaves', async () => {

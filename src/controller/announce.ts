@@ -1,4 +1,4 @@
-import { forEachPage, type Range } from '../memory/restore.js';
+import { pagesOf, type Range } from '../memory/restore.js';
 import type { PagerClient } from '../pager/client.js';
 import type { Member } from './member.js';
 
@@ -11,11 +11,9 @@ export function announcer(
   member: Pick<Member, 'look'>,
 ): (vector: readonly Range[]) => Promise<void> {
   return async (vector) => {
-    const slots: number[] = [];
-    forEachPage(vector, (page) => {
-      const slot = member.look?.slots.get(page) ?? 0;
-      if (slot !== 0) slots.push(slot);
-    });
+    const slots = pagesOf(vector)
+      .map((page) => member.look?.slots.get(page) ?? 0)
+      .filter((slot) => slot !== 0);
     if (slots.length > 0) await pager.expect(Uint32Array.from(slots));
   };
 }

@@ -4,6 +4,7 @@ import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Events } from './events.js';
+import type { OnDemand } from './demand-faults.js';
 import type { HostPressure } from './host-pressure.js';
 import type { Predictions } from './predictions.js';
 import type { Predictor } from './predictor.js';
@@ -31,6 +32,8 @@ export interface Context {
   readonly events: Events;
   /** Takes what the probes have reported and the pager has read so far, before it is built on. */
   readonly pollProbes: () => void;
+  /** A tool has waited for a page. */
+  readonly waited: OnDemand;
   /** Are all living processes that descend from the sandbox's its members? False when it can not be known. */
   readonly knowsLineage: (sandbox: Sandbox) => boolean;
 }

@@ -168,6 +168,7 @@ export class AgentController implements Controller {
         predictions: new Predictions(),
         hostPressure: new HostPressure(policy.pressure),
         pollProbes: () => controller.following.poll(),
+        waited: (...found) => controller.following.onDemand(...found),
         knowsLineage: (sandbox) => watcher.complete && controller.following.knowsLineage(sandbox),
       },
       source,

@@ -17,6 +17,13 @@ const MOST_WAITING = 8192;
 /** Told of a page that a tool had to wait for. */
 export type OnDemand = (sandbox: Sandbox, member: Member, page: number) => void;
 
+/** Of pages that are being put back, those that a tool has mapped before us: it waited for them. */
+export function cameFirst(sandbox: Sandbox, member: Member, pages: readonly number[], found: OnDemand): void {
+  const open = pages.filter((page) => !member.usage.isUsed(page));
+  const mapped = open.length === 0 ? null : mappedPages(member.process, open);
+  if (mapped !== null) for (const page of open) if (mapped.has(page)) found(sandbox, member, page);
+}
+
 interface Read {
   page: number;
   at: number;

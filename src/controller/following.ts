@@ -109,7 +109,8 @@ export class Following implements TelemetrySink {
     if (member.usage.used(page) && isDemand(mark)) this.waited(sandbox, member, page);
   }
 
-  private readonly onDemand: OnDemand = (sandbox, member, page) => {
+  /** A tool has waited for a page, whoever found it out. */
+  readonly onDemand: OnDemand = (sandbox, member, page) => {
     if (member.usage.demanded(page)) this.waited(sandbox, member, page);
   };
 

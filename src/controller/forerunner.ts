@@ -1,6 +1,7 @@
-import { forEachPage, readAhead, rangesOfPages, type Range } from '../memory/restore.js';
+import { forEachPage, pagesOf, readAhead, rangesOfPages, type Range } from '../memory/restore.js';
 import { announcer } from './announce.js';
 import type { Context } from './context.js';
+import { cameFirst } from './demand-faults.js';
 import type { Member } from './member.js';
 import type { Predictor } from './predictor.js';
 import type { Sandbox } from './sandbox.js';
@@ -15,7 +16,7 @@ export class Forerunner {
   private running = false;
 
   constructor(
-    private readonly context: Pick<Context, 'policy' | 'pager' | 'pollProbes'>,
+    private readonly context: Pick<Context, 'policy' | 'pager' | 'pollProbes' | 'waited'>,
     private readonly predictor: Predictor,
   ) {}
 
@@ -51,6 +52,7 @@ export class Forerunner {
         // First what the tool had to wait for.
         this.context.pollProbes();
         if (signal.aborted) return;
+        cameFirst(sandbox, member, pagesOf(vector), this.context.waited);
         forEachPage(vector, (page) => {
           member.usage.putBack(page, Mark.READY | Mark.AHEAD);
           sandbox.prefetchedPages++;

@@ -1,9 +1,11 @@
-import { forEachPage, rangesOfPages, restoreParts, type Range } from '../memory/restore.js';
+import { forEachPage, pagesOf, rangesOfPages, restoreParts, type Range } from '../memory/restore.js';
 import { announcer } from './announce.js';
 import type { Context } from './context.js';
+import { cameFirst } from './demand-faults.js';
 import { SAMPLE_OF } from './forecast.js';
 import type { Member } from './member.js';
 import type { Bet, Candidate } from './prefetch.js';
+import type { Sandbox } from './sandbox.js';
 import { Mark } from './usage.js';
 
 /** A page with at least this chance of use is mapped: less sure ones shall show whether they are used. */
@@ -25,7 +27,8 @@ export const NOTHING: Readonly<Restored> = { pages: 0, left: 0, cpuMs: 0 };
 
 /** Puts back what was bet on, in the order of the bets, until the signal. */
 export async function putBackBets(
-  { pager, pollProbes, info }: Pick<Context, 'pager' | 'pollProbes' | 'info'>,
+  { pager, pollProbes, waited, info }: Pick<Context, 'pager' | 'pollProbes' | 'waited' | 'info'>,
+  sandbox: Sandbox,
   bets: readonly Bet<Member>[],
   signal: AbortSignal,
 ): Promise<Restored> {
@@ -41,10 +44,15 @@ export async function putBackBets(
     const marks = new Map(pages.map((candidate) => [candidate.page, markOf(candidate)]));
     const own = mapped.get(target) ?? [];
     mapped.set(target, own);
+    const maps = (page: number): boolean => marks.get(page) === Mark.MAPPED;
+    // What is mapped and not by us a tool has asked for before it was there.
+    const advised = (vector: readonly Range[]): void => cameFirst(sandbox, target, pagesOf(vector), waited);
     const restored = (vector: readonly Range[]): void => {
       // First what the tool had to wait for.
       pollProbes();
       if (signal.aborted) return;
+      const unmapped = pagesOf(vector).filter((page) => !maps(page));
+      cameFirst(sandbox, target, unmapped, waited);
       forEachPage(vector, (page) => {
         const mark = marks.get(page) ?? Mark.NONE;
         target.usage.putBack(page, mark);
@@ -52,9 +60,8 @@ export async function putBackBets(
         count++;
       });
     };
-    const maps = (page: number): boolean => marks.get(page) === Mark.MAPPED;
     return {
-      ...{ target, ranges: rangesOfPages(marks.keys()), maps, restored },
+      ...{ target, ranges: rangesOfPages(marks.keys()), maps, advised, restored },
       announce: announcer(pager, target),
     };
   });

@@ -32,7 +32,7 @@ export class Restorer {
     if (!sandbox.prepared) this.prepare(sandbox);
     const bets = predictor.foresee(sandbox);
     const from = performance.now();
-    const restored = await turns.restore(() => putBackBets(this.context, bets, signal));
+    const restored = await turns.restore(() => putBackBets(this.context, sandbox, bets, signal));
     sandbox.prefetchRoom -= restored.pages;
     sandbox.lastPrefetchMs = performance.now() - from;
     sandbox.prefetchedPages += restored.pages;

@@ -80,6 +80,8 @@ export interface Part extends Pick<RestoreOptions, 'announce'> {
   ranges: readonly Range[];
   /** Which pages are mapped too; default: all. The others are only read into the swap cache. */
   maps?: (page: number) => boolean;
+  /** Told of each vector when its pages have been asked for, and none of them is mapped by us yet. */
+  advised?: (vector: readonly Range[]) => void;
   /** Told of each vector when its pages are there. */
   restored?: (vector: readonly Range[]) => void;
 }
@@ -115,11 +117,12 @@ export async function restoreParts(
 
   let ready = begin(0);
   for (let i = 0; i < steps.length; i++) {
-    const { target, vector, maps, restored } = steps[i];
+    const { target, vector, maps, advised, restored } = steps[i];
     const alive = await ready;
     over = cancelled();
     if (over) return time;
     ready = begin(i + 1);
+    if (alive) advised?.(vector);
     if (alive && (await touch(target.pid, vector, time, maps))) restored?.(vector);
   }
   return time;
@@ -162,4 +165,10 @@ export function forEachPage(ranges: readonly Range[], visit: (page: number) => v
   for (const { address, length } of ranges) {
     for (let page = address / PAGE; page < (address + length) / PAGE; page++) visit(page);
   }
+}
+
+export function pagesOf(ranges: readonly Range[]): number[] {
+  const pages: number[] = [];
+  forEachPage(ranges, (page) => pages.push(page));
+  return pages;
 }

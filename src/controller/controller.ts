@@ -117,6 +117,10 @@ export class AgentController implements Controller {
       remove: (id) => this.deleteSandbox(id),
       bringBack: (sandbox) => this.bringBack(sandbox, 'shutdown'),
       take: (sandbox, event) => this.take(sandbox, event),
+      templates: {
+        has: (id) => context.templates.has(id),
+        put: (id, spec) => this.putTemplate(id, spec),
+      },
     });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
@@ -286,7 +290,7 @@ export class AgentController implements Controller {
   async prePause(id: string): Promise<void> {
     const sandbox = this.context.registry.get(id);
     sandbox.paused = true;
-    await this.bringBack(sandbox, 'shutdown');
+    await this.bringBack(sandbox, 'shutdown', true);
   }
 
   postResume(id: string): void {
@@ -388,11 +392,15 @@ export class AgentController implements Controller {
     sandbox.work.run(prefetch).catch(() => {});
   }
 
-  private async bringBack(sandbox: Sandbox, reason: 'shutdown' | 'tool_start'): Promise<void> {
+  private async bringBack(
+    sandbox: Sandbox,
+    reason: 'shutdown' | 'tool_start',
+    everywhere = false,
+  ): Promise<void> {
     sandbox.endWindow(reason);
     await sandbox.work.run(async () => {
       this.context.registry.refresh(sandbox);
-      await this.restorer.all(sandbox);
+      await this.restorer.all(sandbox, everywhere);
     });
   }
 

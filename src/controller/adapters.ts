@@ -1,11 +1,13 @@
 import type { HostAdapter } from '../hosts/adapter.js';
 import { CgroupAdapter } from '../hosts/cgroup.js';
+import { DockerAdapter } from '../hosts/docker.js';
 import type { Policy } from '../policy/policy.js';
 
 type Section = Exclude<keyof Policy['hosts'], 'intervalMs' | 'capture'>;
 
-/** How each adapter is made of its section of the policy. */
+/** How each adapter is made of its section of the policy. What two of them find is the first one's. */
 const ADAPTERS: { [Name in Section]: (policy: Policy['hosts'][Name]) => HostAdapter } = {
+  docker: (policy) => new DockerAdapter(policy),
   cgroup: (policy) => new CgroupAdapter(policy),
 };
 

@@ -55,6 +55,10 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
       ...{ enabled: false, mode: 'reclaim' },
       ...{ include: [], exclude: [], pattern: null, template: null, tenant: null },
     },
+    docker: {
+      ...{ enabled: false, mode: 'reclaim', socket: '/var/run/docker.sock', include: [], exclude: [] },
+      ...{ tenantLabel: 'agentzip.tenant', templateLabel: 'agentzip.template' },
+    },
   },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },

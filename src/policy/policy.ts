@@ -59,6 +59,13 @@ export interface Policy {
       template: string | null;
       tenant: string | null;
     };
+    docker: AdapterPolicy & {
+      socket: string;
+      include: string[];
+      exclude: string[];
+      tenantLabel: string;
+      templateLabel: string;
+    };
   };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {

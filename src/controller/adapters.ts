@@ -1,5 +1,6 @@
 import type { HostAdapter } from '../hosts/adapter.js';
 import { CgroupAdapter } from '../hosts/cgroup.js';
+import { ContainerdAdapter } from '../hosts/containerd.js';
 import { DockerAdapter } from '../hosts/docker.js';
 import type { Policy } from '../policy/policy.js';
 
@@ -8,6 +9,7 @@ type Section = Exclude<keyof Policy['hosts'], 'intervalMs' | 'capture'>;
 /** How each adapter is made of its section of the policy. What two of them find is the first one's. */
 const ADAPTERS: { [Name in Section]: (policy: Policy['hosts'][Name]) => HostAdapter } = {
   docker: (policy) => new DockerAdapter(policy),
+  containerd: (policy) => new ContainerdAdapter(policy),
   cgroup: (policy) => new CgroupAdapter(policy),
 };
 

@@ -29,6 +29,11 @@ export class DockerCalls {
   /** Exec id → container. */
   private readonly open = new Map<string, string>();
 
+  /** Forgets those of containers that do not run any more, whose end nobody told. */
+  keep(containers: ReadonlyMap<string, unknown>): void {
+    for (const [call, container] of this.open) if (!containers.has(container)) this.open.delete(call);
+  }
+
   take(
     action: string,
     { ID, Attributes }: EngineEvent['Actor'],

@@ -1,8 +1,9 @@
 import { maySwap, processCgroup } from '../memory/cgroup.js';
-import type { FoundSandbox, Hazard, HostAdapter, HostListener } from './adapter.js';
+import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { DockerCalls } from './docker-calls.js';
 import { DockerEngine, type ContainerSummary, type EngineEvent } from './docker-engine.js';
 import { foundId } from './names.js';
+import { virtualRuntime } from './runtimes.js';
 import { Selectors } from './selectors.js';
 
 export interface DockerOptions {
@@ -28,11 +29,6 @@ interface Known {
 
 /** Containers inspected at a time. */
 const INSPECTED_AT_ONCE = 8;
-/** Runtimes whose containers are no processes of this host. */
-const VIRTUAL: readonly [RegExp, why: string, hazards: readonly Hazard[]][] = [
-  [/runsc|gvisor/, 'its runtime is gVisor: sandbox and sentry share its memory', ['shared_memfd']],
-  [/kata/, 'its runtime is Kata: its memory is that of a virtual machine', []],
-];
 /** Events after which there are other containers than before, or they are called otherwise. */
 const CHANGES = new Set(['start', 'die', 'destroy', 'rename', 'pause', 'unpause', 'update']);
 
@@ -67,6 +63,7 @@ export class DockerAdapter implements HostAdapter {
     };
     await Promise.all(Array.from({ length: INSPECTED_AT_ONCE }, work));
     this.known = known;
+    this.calls.keep(known);
     const found = chosen.filter(({ Id }) => known.has(Id));
     this.tellFrozen(found.map(({ Id, State }) => ({ id: known.get(Id)!.id, on: State === 'paused' })));
     return found.map((container) => this.describe(container, known.get(container.Id)!));
@@ -106,9 +103,9 @@ export class DockerAdapter implements HostAdapter {
     const { mode, tenantLabel, templateLabel } = this.options;
     const labels = container.Labels ?? {};
     const swaps = folder === null || maySwap(folder);
-    const virtual = VIRTUAL.find(([pattern]) => pattern.test(runtime));
+    const virtual = virtualRuntime(runtime);
     const reasons = [
-      ...(virtual === undefined ? [] : [virtual[1]]),
+      ...(virtual === null ? [] : [virtual.why]),
       ...(swaps ? [] : ['it may not swap: its swap limit is 0 (--memory-swap)']),
       ...(mode === 'observe' ? ['hosts.docker.mode in the policy is observe'] : []),
     ];
@@ -120,7 +117,7 @@ export class DockerAdapter implements HostAdapter {
       tenant: labels[tenantLabel] || undefined,
       mode: reasons.length > 0 ? 'observe' : 'reclaim',
       why: reasons[0] ?? `a container of ${container.Image}`,
-      hazards: [...(virtual?.[2] ?? []), ...(swaps ? [] : (['no_swap'] as const))],
+      hazards: [...(virtual?.hazards ?? []), ...(swaps ? [] : (['no_swap'] as const))],
     };
   }
 

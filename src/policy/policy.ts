@@ -66,6 +66,15 @@ export interface Policy {
       tenantLabel: string;
       templateLabel: string;
     };
+    containerd: AdapterPolicy & {
+      address: string;
+      namespaces: string[];
+      include: string[];
+      exclude: string[];
+      tenantLabels: string[];
+      templateLabels: string[];
+      calls: boolean;
+    };
   };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {

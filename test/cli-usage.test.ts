@@ -36,7 +36,7 @@ describe('exit code 2 and AZ_USAGE for wrong usage', () => {
     [['frobnicate'], "unknown command 'frobnicate'", 'see agentzip --help'],
     [['run', '--colour'], "unknown option '--colour'", 'see agentzip run --help'],
     [['run', 'now'], 'too many arguments', 'see agentzip run --help'],
-    [['run', '--hosts', 'vax'], '--hosts: vax is no adapter; there are cgroup', 'see agentzip run --help'],
+    [['run', '--hosts', 'vax'], '--hosts: vax is no adapter; there are docker', 'see agentzip run --help'],
     [['run', '--hosts', 'cgroup'], 'needs hosts.cgroup.include', 'see agentzip run --help'],
     [['policy', 'check'], "missing required argument 'file'", 'see agentzip policy check --help'],
     [['status', '--runtime-dir', `/${'d'.repeat(200)}`], 'bytes too long', 'see agentzip'],

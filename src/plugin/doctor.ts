@@ -1,6 +1,7 @@
 import { AgentZipError } from '../errors.js';
 import { devices } from './doctor/devices.js';
 import { kernel, processMadviseWorks } from './doctor/kernel.js';
+import { platforms, type Platform } from './doctor/platforms.js';
 import { privileges } from './doctor/privileges.js';
 import { programs, python } from './doctor/programs.js';
 import { readText, type Requirement } from './doctor/requirement.js';
@@ -12,6 +13,8 @@ export interface DoctorReport {
   /** Every required thing is there. */
   ok: boolean;
   requirements: Requirement[];
+  /** Platforms whose sandboxes there may be. */
+  platforms: Platform[];
 }
 
 /** What can be told at once, without starting a process. */
@@ -28,7 +31,7 @@ function quickChecks(): Requirement[] {
 /** Looks at everything AgentZip needs of this host. Changes nothing. */
 export async function runDoctor(): Promise<DoctorReport> {
   const requirements = [...quickChecks(), await processMadviseWorks(), await python()];
-  return { ok: missing(requirements).length === 0, requirements };
+  return { ok: missing(requirements).length === 0, requirements, platforms: platforms() };
 }
 
 const missing = (requirements: readonly Requirement[]): Requirement[] =>

@@ -127,6 +127,7 @@ export class MemoryController implements ControllerApi {
       probes: { attached: ['page_fault_user'], warnings: ['no exec events'], events: 7, dropped: 0 },
       hosts: [{ name: 'cgroup', sandboxes: 0, claimed: 0, following: true, warnings: [] }],
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
+      templateWarnings: [],
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
     };
   }

@@ -81,6 +81,10 @@ export const ERRORS = {
     'internal error: {reason}',
     'this is a bug: please report it with what agentzip run has logged',
   ],
+  AZ_HOST_UNREACHABLE: [
+    '{platform} can not be asked at {address}: {reason}',
+    'start it, or correct hosts.{section} in the policy; its sandboxes are served as soon as it answers',
+  ],
 
   // Store
   AZ_STORE_FULL: [

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { TemplateAddresses } from '../src/controller/address.js';
 import { capture } from '../src/controller/capture.js';
+import type { CapturedTemplates } from '../src/controller/captured-templates.js';
 import { Templates } from '../src/controller/templates.js';
 import { identify, type ProcessId } from '../src/memory/process.js';
 import { readVmas } from '../src/memory/vmas.js';
@@ -87,7 +88,8 @@ test('a page of a machine has the template address that it has in its memory fil
     // The next controller finds it made already.
     const made = statSync(`${bench.folder}/templates/machine.pack`).ino;
     const loads = { request: () => Promise.resolve({ pack: 1, distinctPages: 0 }) } as unknown as PagerClient;
-    const next = new Templates(loads, `${bench.folder}/templates`, () => {});
+    const captured = {} as CapturedTemplates;
+    const next = new Templates(loads, `${bench.folder}/templates`, () => {}, captured);
     const { path } = await next.put('machine', { memoryFile, tenant: 'acme' }, false);
     expect([path, statSync(path).ino]).toEqual([`${bench.folder}/templates/machine.pack`, made]);
     await bench.controller.putTemplate('machine', { memoryFile, public: true });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { quickChecks, refuse, requireHost, runDoctor } from '../src/plugin/doctor.js';
 import { kernel, memoryController } from '../src/plugin/doctor/kernel.js';
+import { platforms } from '../src/plugin/doctor/platforms.js';
 import { privileges } from '../src/plugin/doctor/privileges.js';
 import { atLeast, type ReadText, type Requirement } from '../src/plugin/doctor/requirement.js';
 import { swapAndReclaim } from '../src/plugin/doctor/swap.js';
@@ -155,15 +156,45 @@ describe('the table', () => {
   const requirement = { id: 'x', level: 'optional', ok: true, found: 'F', needed: 'N', remedy: 'R' } as const;
 
   it('shows what is needed and what to do only where something is missing', () => {
-    const good = doctorTable({ ok: true, requirements: [requirement] });
+    const good = doctorTable({ ok: true, requirements: [requirement], platforms: [] });
     expect(good).toMatch(/ok +x +F/);
     expect(good).not.toMatch(/remedy/);
     expect(good).toMatch(/this host can run AgentZip$/m);
-    const lacking = doctorTable({ ok: true, requirements: [{ ...requirement, ok: false }] });
+    const lacking = doctorTable({ ok: true, requirements: [{ ...requirement, ok: false }], platforms: [] });
     expect(lacking).toMatch(/missing +x +F\n +needed: N\n +remedy: R/);
     expect(lacking).toMatch(/optional and missing: 1/);
-    const bad = doctorTable({ ok: false, requirements: [{ ...requirement, ok: false, level: 'required' }] });
+    const bad = doctorTable({
+      ...{ ok: false, platforms: [] },
+      requirements: [{ ...requirement, ok: false, level: 'required' }],
+    });
     expect(bad).toMatch(/MISSING +x/);
     expect(bad).toMatch(/can not run AgentZip/);
+  });
+});
+
+describe('platforms', () => {
+  const seen = (paths: readonly string[], commands: readonly string[] = []) =>
+    platforms({ exists: (path) => paths.includes(path), commands: () => new Set(commands) });
+
+  it('are seen by what they leave on a host, with the adapter that would serve them', () => {
+    expect(seen(['/run/docker.sock', '/run/containerd/containerd.sock'], ['kubelet'])).toEqual([
+      { name: 'Docker', sign: '/run/docker.sock', adapter: 'docker' },
+      { name: 'Kubernetes', sign: 'process kubelet', adapter: 'containerd' },
+      { name: 'containerd', sign: '/run/containerd/containerd.sock', adapter: 'containerd' },
+    ]);
+    expect(seen(['/run/crio/crio.sock'])).toEqual([
+      { name: 'CRI-O', sign: '/run/crio/crio.sock', adapter: null },
+    ]);
+    expect(seen([])).toEqual([]);
+  });
+
+  it('are in the table', () => {
+    const table = (...given: Parameters<typeof seen>): string =>
+      doctorTable({ ok: true, requirements: [], platforms: seen(...given) });
+    expect(table(['/run/docker.sock'])).toMatch(
+      /^ {2}Docker +\/run\/docker\.sock: agentzip run --hosts docker$/m,
+    );
+    expect(table(['/run/crio/crio.sock'])).toMatch(/^ {2}CRI-O .*: no adapter: register its sandboxes$/m);
+    expect(table([])).toContain('platforms: none is seen');
   });
 });

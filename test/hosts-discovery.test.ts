@@ -64,6 +64,19 @@ test('a sandbox that is not found any more is let go, and one that has changed i
   await becomes([]);
 });
 
+test('a sandbox that is paused stays registered as it was, until it is resumed', async () => {
+  one.show(one.sandbox('box', python.pid, { template: 'base' }));
+  await becomes(['one:box']);
+  await bench.controller.prePause('one:box');
+  one.show(one.sandbox('box', python.pid, { template: 'other' }));
+  const looks = one.looks;
+  await until(() => one.looks > looks + 1);
+  bench.controller.event('one:box', { type: 'llm_request_sent' });
+  expect((await sandboxes())[0]).toMatchObject({ template: 'base', windows: 0 });
+  bench.controller.postResume('one:box');
+  await until(async () => (await sandboxes())[0]?.template === 'other');
+});
+
 test('without being told it is found at the next interval', async () => {
   one.found = [one.sandbox('box', python.pid)];
   await becomes(['one:box']);

@@ -144,7 +144,8 @@ describe('the manifest and the code', () => {
   });
 
   it('agree about what the doctor looks for', () => {
-    const devices = manifest.detect.needs.map(({ path }: { path: string }) => path);
+    const { needs, wants } = manifest.detect;
+    const devices = [...needs, ...wants].map(({ path }: { path: string }) => path);
     expect(devices).toEqual(expect.arrayContaining(manifest.devices));
     expect(manifest.detect.check).toEqual(manifest.lifecycle.check);
     expect(manifest.detect.running).toEqual({

@@ -89,12 +89,15 @@ export class Adoption {
   private adopt(host: string, found: FoundSandbox): void {
     if (this.busy.has(found.id)) return;
     const spec = specOf(found);
-    const finding = { host, why: found.why, hazards: found.hazards };
+    const { why, hazards, memoryFile } = found;
+    const finding = { host, why, hazards, memoryFile };
     const known = this.registry.find(found.id);
     if (known === undefined) this.actions.register(found.id, { ...spec, mode: found.mode }, finding);
     else if (known.finding?.host !== host) return;
-    else if (!sameSandbox(known.spec, spec)) this.remove(host, found.id);
-    else this.amend(known, found.mode, finding);
+    else if (!sameSandbox(known.spec, spec)) {
+      // While it is paused it stays so: another registration would know nothing of that.
+      if (!known.paused || !this.registry.refresh(known)) this.remove(host, found.id);
+    } else this.amend(known, found.mode, finding);
   }
 
   private amend(sandbox: Sandbox, mode: FoundSandbox['mode'], finding: Finding): void {

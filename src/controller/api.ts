@@ -257,6 +257,8 @@ export interface Status {
   hosts: HostStatus[];
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];
+  /** Why templates that could be captured are not. */
+  templateWarnings: string[];
 }
 
 /** Every method throws AgentZipError for what the host did wrong. */

@@ -23,6 +23,7 @@ import {
 import { adaptersOf } from './adapters.js';
 import { sameSandbox } from './adoption.js';
 import type { Context } from './context.js';
+import { CapturedTemplates } from './captured-templates.js';
 import { DemandFaults } from './demand-faults.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
@@ -50,6 +51,8 @@ import { WindowRunner } from './window-runner.js';
 const MIB = 1 << 20;
 /** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
 const SHOWN_MS = 1000;
+/** Longest time between two looks for captured templates that are unused. */
+const MOST_DROP_MS = 60_000;
 /** Sandboxes that were found within one that a host registers. */
 const MOST_FOUND_WITHIN = 64;
 /** What was learnt since is lost when the controller dies. */
@@ -99,6 +102,7 @@ export class AgentController implements Controller {
   private readonly probes: Probes;
   private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
+  private readonly dropping: NodeJS.Timeout;
   private enabled: boolean;
 
   private constructor(
@@ -125,14 +129,22 @@ export class AgentController implements Controller {
     const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
     this.following = new Following(probes, registry, vacant, forerunner, this.demand);
     this.following.watch = this.detection.watch;
-    const { intervalMs } = context.policy.hosts;
+    const { intervalMs, capture } = context.policy.hosts;
     this.hosts = new Hosts(registry, this.detection, adapters, intervalMs, {
       register: (id, spec, finding) => this.register(id, spec, finding),
       remove: (id) => this.deleteSandbox(id),
       bringBack: (sandbox) => this.bringBack(sandbox, 'shutdown'),
       take: (sandbox, event) => this.take(sandbox, event),
+      templates: {
+        has: (id) => context.templates.has(id),
+        put: (id, spec) => this.putTemplate(id, spec),
+      },
     });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
+    const dropEveryMs = Math.min(capture.unusedMs, MOST_DROP_MS);
+    // A pager that is gone has let go of them.
+    const drop = (): Promise<void> => context.templates.captured.dropUnused().catch(() => {});
+    this.dropping = setInterval(drop, dropEveryMs).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
@@ -151,10 +163,12 @@ export class AgentController implements Controller {
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(source.probes);
     const registry = new Registry(own, watcher);
-    const templates = new Templates(pager, `${policy.paths.stateDir}/templates`, (pid) =>
-      registry.checkProcess(pid),
-    );
-    const models = new Models(new ModelFiles(`${policy.paths.stateDir}/prefetch`));
+    const { stateDir } = policy.paths;
+    const captured = new CapturedTemplates(pager, `${stateDir}/captured`, policy, () => registry.all());
+    await captured.adopt();
+    const checkProcess = (pid: number): void => registry.checkProcess(pid);
+    const templates = new Templates(pager, `${stateDir}/templates`, checkProcess, captured);
+    const models = new Models(new ModelFiles(`${stateDir}/prefetch`));
     const metrics = createMetrics(telemetry.meter, async () =>
       readingOf(await controller.status(), telemetry.droppedSpans()),
     );
@@ -308,7 +322,7 @@ export class AgentController implements Controller {
   async prePause(id: string): Promise<void> {
     const sandbox = this.context.registry.get(id);
     sandbox.paused = true;
-    await this.bringBack(sandbox, 'shutdown');
+    await this.bringBack(sandbox, 'shutdown', true);
   }
 
   postResume(id: string): void {
@@ -365,6 +379,7 @@ export class AgentController implements Controller {
       hosts: this.hosts.discovery.statuses,
       sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
       templates: templateStatuses,
+      templateWarnings: templates.captured.warnings,
     };
   }
 
@@ -397,6 +412,7 @@ export class AgentController implements Controller {
     this.following.close();
     this.context.hostPressure.close();
     clearInterval(this.saving);
+    clearInterval(this.dropping);
     this.context.predictor.models.saveAll();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
@@ -428,11 +444,15 @@ export class AgentController implements Controller {
     sandbox.work.run(prefetch).catch(() => {});
   }
 
-  private async bringBack(sandbox: Sandbox, reason: 'shutdown' | 'tool_start'): Promise<void> {
+  private async bringBack(
+    sandbox: Sandbox,
+    reason: 'shutdown' | 'tool_start',
+    everywhere = false,
+  ): Promise<void> {
     sandbox.endWindow(reason);
     await sandbox.work.run(async () => {
       this.context.registry.refresh(sandbox);
-      await this.restorer.all(sandbox);
+      await this.restorer.all(sandbox, everywhere);
     });
   }
 

@@ -4,6 +4,7 @@ import type { HostEvent } from './api.js';
 import type { Context } from './context.js';
 import type { Detection } from './detection.js';
 import { Discovery } from './discovery.js';
+import { MemoryTemplates, type TemplateMaker } from './memory-templates.js';
 import type { Sandbox } from './sandbox.js';
 
 /** A frozen sandbox waits for its platform and for no model: how long such waits last is learnt apart. */
@@ -12,6 +13,7 @@ const FROZEN_MODEL = 'agentzip:frozen';
 export interface HostsActions extends Omit<AdoptionActions, 'changed'> {
   /** Takes an event as if a host had sent it. */
   take(sandbox: Sandbox, event: HostEvent): void;
+  templates: TemplateMaker;
 }
 
 /** The platforms of this host: their sandboxes, and what they tell of them. */
@@ -27,8 +29,13 @@ export class Hosts {
   ) {
     const changed = (host: string): void => this.discovery.changed(host);
     const adoption = new Adoption(registry, { ...actions, changed });
+    const memory = new MemoryTemplates(actions.templates, changed);
     this.discovery = new Discovery(adapters, intervalMs, {
-      settle: (host, found) => adoption.settle(host, found),
+      settle: (host, found) => {
+        for (const sandbox of found) memory.offer(host, sandbox);
+        const adopted = adoption.settle(host, found);
+        return { ...adopted, warnings: [...adopted.warnings, ...memory.warnings(host)] };
+      },
       dropEnded: (host) => adoption.dropEnded(host),
       tool: (...what) => this.tool(...what),
       frozen: (...what) => this.frozen(...what),

@@ -1,4 +1,6 @@
 import { AgentZipError } from '../errors.js';
+import type { Look } from '../memory/look.js';
+import { pagesOut } from '../memory/pages-out.js';
 import { rangesOfPages, restore } from '../memory/restore.js';
 import { announcer } from './announce.js';
 import { noteSlots } from './claims.js';
@@ -9,6 +11,12 @@ import type { Sandbox } from './sandbox.js';
 
 /** Pages that other work pages out again meanwhile are fetched again, this often. */
 const RESTORE_PASSES = 8;
+
+function slotted({ slots }: Look): number[] {
+  const pages: number[] = [];
+  slots.forEach((page) => pages.push(page));
+  return pages;
+}
 
 /** Puts pages of sandboxes back. */
 export class Restorer {
@@ -39,8 +47,11 @@ export class Restorer {
     return restored;
   }
 
-  /** Puts every page back. AZ_TIMEOUT when pages keep leaving. */
-  async all(sandbox: Sandbox): Promise<void> {
+  /**
+   * Puts every page back that is out on our device; `everywhere`: on others too, for what is about to look at the sandbox's
+   * memory does not tell them apart. AZ_TIMEOUT when pages keep leaving.
+   */
+  async all(sandbox: Sandbox, everywhere = false): Promise<void> {
     const { info, turns } = this.context;
     const started = Date.now();
     await turns.restore(async () => {
@@ -48,9 +59,9 @@ export class Restorer {
         let out = 0;
         for (const member of sandbox.members.values()) {
           const look = member.refresh({ flags: false, swapType: info.swapType });
-          if (look === null || look.swappedPages === 0) continue;
-          const pages: number[] = [];
-          look.slots.forEach((page) => pages.push(page));
+          if (look === null) continue;
+          const pages = everywhere ? (pagesOut(member.process) ?? []) : slotted(look);
+          if (pages.length === 0) continue;
           out += pages.length;
           await this.putBack(member, pages);
         }

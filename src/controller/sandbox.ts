@@ -33,6 +33,8 @@ export interface Finding {
   readonly host: string;
   readonly why: string;
   readonly hazards: readonly string[];
+  /** Memory file that is, or is being made, its template. */
+  readonly memoryFile?: string;
 }
 
 /** One registered sandbox. Its name is its owner name at the pager. */

@@ -5,32 +5,16 @@ import { identify } from '../memory/process.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
 import { isMemoryPackOf, removeMemoryPack, writeMemoryPack } from '../store/memory-pack.js';
-import { isIntact, type MemorySource } from '../store/memory-source.js';
-import { readPackRegions, whileWriting, writePack, type PackMeta } from '../store/pack.js';
-import { TemplateAddresses } from './address.js';
+import { isIntact } from '../store/memory-source.js';
+import { whileWriting, writePack, type PackMeta } from '../store/pack.js';
 import type { TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
-import { Compression } from './compression.js';
+import type { CapturedTemplates } from './captured-templates.js';
 import { mayUseTemplate } from './domain.js';
 import type { Models } from './models.js';
 import type { Sandbox } from './sandbox.js';
-
-/** A template as the controller uses it. */
-export interface Template {
-  id: string;
-  tenant: string | null;
-  public: boolean;
-  /** Its pack's number at the pager. */
-  pack: number;
-  path: string;
-  pages: number;
-  distinctPages: number;
-  addresses: TemplateAddresses;
-  compression: Compression;
-  spec: TemplateSpec;
-  /** Where its pages are, when they are not in its pack. */
-  memory: MemorySource | null;
-}
+import { loadTemplate, type Template } from './template-pack.js';
+import type { Window } from './window.js';
 
 /** Ids become file names. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -45,6 +29,8 @@ export class Templates {
     private readonly folder: string,
     /** Throws when a process may not be captured. */
     private readonly checkProcess: (pid: number) => void,
+    /** Those that nobody has registered. */
+    readonly captured: CapturedTemplates,
   ) {}
 
   has(id: string): boolean {
@@ -54,8 +40,16 @@ export class Templates {
   /** The template whose pages a sandbox may be stored against, if any; none when its memory file has changed. */
   baseFor({ id, spec }: Pick<Sandbox, 'id' | 'spec'>): Template | null {
     const template = spec.template === undefined ? undefined : this.byId.get(spec.template);
-    if (template === undefined || (template.memory !== null && !isIntact(template.memory))) return null;
-    return mayUseTemplate({ id, tenant: spec.tenant }, template) ? template : null;
+    if (template !== undefined && template.memory !== null && !isIntact(template.memory)) return null;
+    if (template !== undefined && mayUseTemplate({ id, tenant: spec.tenant }, template)) return template;
+    return this.captured.baseFor({ spec });
+  }
+
+  /** Captures what a sandbox has no template of, where that is wanted, before its pages go out. */
+  async before(sandbox: Sandbox, window: Window): Promise<void> {
+    // Those of memory files are not captured: see memory-templates.ts.
+    if (sandbox.finding?.memoryFile !== undefined) return;
+    if (this.baseFor(sandbox) === null) await this.captured.before(sandbox, window);
   }
 
   /**
@@ -83,31 +77,11 @@ export class Templates {
   }
 
   statuses(packs: PagerStatus['packs'], models: Models): TemplateStatus[] {
-    return [...this.byId.values()].map((template) => describe(template, packs, models));
+    return [...this.byId.values(), ...this.captured.all].map((template) => describe(template, packs, models));
   }
 
   private async load(id: string, spec: TemplateSpec, path: string): Promise<Template> {
-    const { regions, meta, memory = null } = readPackRegions(path);
-    if (spec.tenant !== undefined && meta.tenant !== null && spec.tenant !== meta.tenant) {
-      throw new AgentZipError('AZ_PACK_INVALID', { path, reason: 'it belongs to another tenant' });
-    }
-    const owner = { tenant: spec.tenant ?? meta.tenant, public: spec.public ?? meta.public };
-    const { pack, distinctPages } = await this.pager.request('loadPack', { path });
-    const pages = regions.reduce((sum, region) => sum + region.pages, 0);
-    const addresses = new TemplateAddresses(regions);
-    const compression = new Compression();
-    const template: Template = {
-      id,
-      ...owner,
-      pack,
-      path,
-      pages,
-      distinctPages,
-      addresses,
-      compression,
-      spec,
-      memory,
-    };
+    const template = await loadTemplate(this.pager, id, id, spec, path);
     this.byId.set(id, template);
     return template;
   }
@@ -169,6 +143,6 @@ export function describe(template: Template, packs: PagerStatus['packs'], models
     distinctPages,
     residentBytes: Math.min(residentBytes, distinctPages * PAGE),
     compression: template.compression.status(),
-    prefetch: models.status(id),
+    prefetch: models.status(template.name),
   };
 }

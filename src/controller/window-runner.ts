@@ -66,6 +66,7 @@ export class WindowRunner {
     try {
       this.endToolPhase(sandbox);
       if (sandbox.members.size === 0) window.end('exit');
+      if (window.open) await this.context.templates.before(sandbox, window);
       if (window.open) {
         sandbox.knownToPager = true;
         const opening = this.openAtPager(job);

@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import { globExpression } from './glob.js';
 
 /** Folders looked into in one walk, so that a wrong glob over a large host ends. */
 const MOST_FOLDERS = 20_000;
@@ -6,11 +7,7 @@ const ANY_FOLDERS = '**';
 
 type Part = RegExp | typeof ANY_FOLDERS;
 
-function partOf(text: string): Part {
-  if (text === ANY_FOLDERS) return ANY_FOLDERS;
-  const escaped = text.replace(/[\\^$.|+()[\]{}]/g, '\\$&');
-  return new RegExp(`^${escaped.replaceAll('*', '.*').replaceAll('?', '.')}$`, 'su');
-}
+const partOf = (text: string): Part => (text === ANY_FOLDERS ? ANY_FOLDERS : globExpression(text));
 
 /** At its end `**` is whatever lies below. */
 function partsOf(glob: string): Part[] {

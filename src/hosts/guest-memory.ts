@@ -81,6 +81,8 @@ function hazardsOf({ permissions, path, pageKiB, flags }: Mapping): Hazard[] {
   return hazards;
 }
 
+const KINDS: readonly GuestMemory['kind'][] = ['memfd', 'memory_file', 'private'];
+
 function kindOf({ permissions, path, inode }: Mapping): GuestMemory['kind'] {
   if (permissions[3] === 's' || path.startsWith('/memfd:')) return 'memfd';
   return inode === '0' || path === '/anon_hugepage' ? 'private' : 'memory_file';
@@ -93,9 +95,9 @@ function kindOf({ permissions, path, inode }: Mapping): GuestMemory['kind'] {
 export function guestMemory(smaps: string): GuestMemory | null {
   const guest = parse(smaps).filter(holdsGuest);
   if (guest.length === 0) return null;
-  const largest = guest.reduce((a, b) => (b.sizeKiB > a.sizeKiB ? b : a));
-  const kind = kindOf(largest);
-  const { path, device, inode } = largest;
+  // A file says what it is; anonymous memory beside it may be anything.
+  const kind = KINDS.find((name) => guest.some((mapping) => kindOf(mapping) === name)) ?? 'private';
+  const { path, device, inode } = guest.find((mapping) => kindOf(mapping) === kind) ?? guest[0];
   return {
     kind,
     bytes: guest.reduce((sum, { sizeKiB }) => sum + sizeKiB, 0) * 1024,

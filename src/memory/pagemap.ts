@@ -15,6 +15,12 @@ export {
   swapType,
 } from '../native/pagemap.js';
 
+/**
+ * The highest types of swap entries are the kernel's own: a page on its way from one frame to another, a poisoned one.
+ * Such an entry does not tell where its page is (include/linux/swap.h, MAX_SWAPFILES).
+ */
+export const FIRST_SPECIAL_TYPE = 16;
+
 /** Called once a page with its address and the entry's low and high word. */
 export type EntryVisitor = (address: number, low: number, high: number) => void;
 

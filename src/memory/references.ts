@@ -1,5 +1,6 @@
 import {
   type EntryVisitor,
+  FIRST_SPECIAL_TYPE,
   frameOf,
   isAnonymous,
   isGuard,
@@ -23,12 +24,6 @@ export interface References {
   /** Page frames of its anonymous pages that are present. One in the swap cache has a slot too, which no entry names. */
   frames: number[];
 }
-
-/**
- * The highest types of swap entries are the kernel's own: a page on its way from one frame to another, a poisoned one.
- * Such an entry does not tell where its page is (include/linux/swap.h, MAX_SWAPFILES).
- */
-const FIRST_SPECIAL_TYPE = 16;
 
 /** Null when the process is gone, or has a page of which it can not be told now where it is. */
 export function referencesOf(process: ProcessId, type: number): References | null {

@@ -2,6 +2,7 @@ import { AgentZipError } from '../errors.js';
 import type { Policy } from '../policy/policy.js';
 import { devices } from './doctor/devices.js';
 import { kernel, processMadviseWorks } from './doctor/kernel.js';
+import { platforms, type Platform } from './doctor/platforms.js';
 import { privileges } from './doctor/privileges.js';
 import { programs, python } from './doctor/programs.js';
 import { readText, type Requirement } from './doctor/requirement.js';
@@ -13,6 +14,8 @@ export interface DoctorReport {
   /** Every required thing is there. */
   ok: boolean;
   requirements: Requirement[];
+  /** Platforms whose sandboxes there may be. */
+  platforms: Platform[];
 }
 
 /** What can be told at once. */
@@ -29,7 +32,7 @@ export function quickChecks(frontEnd: Policy['pager']['frontEnd']): Requirement[
 /** Looks at everything AgentZip needs of this host, with `pager.frontEnd` as it is set. Changes nothing. */
 export async function runDoctor(frontEnd: Policy['pager']['frontEnd'] = 'auto'): Promise<DoctorReport> {
   const requirements = [...quickChecks(frontEnd), await processMadviseWorks(), await python()];
-  return { ok: missing(requirements).length === 0, requirements };
+  return { ok: missing(requirements).length === 0, requirements, platforms: platforms() };
 }
 
 const missing = (requirements: readonly Requirement[]): Requirement[] =>

@@ -76,7 +76,9 @@ export function statusTable(status: Status): string {
     `host: ${mib(memory.availableBytes)} of ${mib(memory.totalBytes)} MiB available${memory.short ? ', short of memory' : ''}`,
     `probes: ${probes.attached.join(', ') || 'none'}; events ${probes.events}, dropped ${probes.dropped}; demand faults by ${probes.faults}`,
     ...status.alerts.map(({ code, message, remedy }) => `ALERT ${code}: ${message}; remedy: ${remedy}`),
-    ...[...probes.warnings, ...memory.warnings].map((warning) => `warning: ${warning}`),
+    ...[...probes.warnings, ...memory.warnings, ...status.templateWarnings].map(
+      (warning) => `warning: ${warning}`,
+    ),
     ...hosts.flatMap(hostLines),
     ...templates.map(
       ({ id, pages, distinctPages, residentBytes, compression }) =>

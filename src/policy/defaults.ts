@@ -60,6 +60,17 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
       ...{ enabled: false, mode: 'reclaim' },
       ...{ include: [], exclude: [], pattern: null, template: null, tenant: null },
     },
+    docker: {
+      ...{ enabled: false, mode: 'reclaim', socket: '/var/run/docker.sock', include: [], exclude: [] },
+      ...{ tenantLabel: 'agentzip.tenant', templateLabel: 'agentzip.template' },
+    },
+    containerd: {
+      ...{ enabled: false, mode: 'reclaim', address: '/run/containerd/containerd.sock' },
+      ...{ namespaces: ['k8s.io', 'default'], include: [], exclude: [] },
+      tenantLabels: ['agentzip.tenant', 'io.kubernetes.pod.namespace'],
+      templateLabels: ['agentzip.template', 'agents.x-k8s.io/sandbox-template-ref-hash'],
+      calls: true,
+    },
   },
   trust: { domain: 'tenant-template' },
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },

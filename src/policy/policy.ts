@@ -64,6 +64,22 @@ export interface Policy {
       template: string | null;
       tenant: string | null;
     };
+    docker: AdapterPolicy & {
+      socket: string;
+      include: string[];
+      exclude: string[];
+      tenantLabel: string;
+      templateLabel: string;
+    };
+    containerd: AdapterPolicy & {
+      address: string;
+      namespaces: string[];
+      include: string[];
+      exclude: string[];
+      tenantLabels: string[];
+      templateLabels: string[];
+      calls: boolean;
+    };
   };
   trust: { domain: 'tenant-template' | 'tenant' | 'sandbox' };
   otel: {

@@ -67,6 +67,10 @@ const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean
     test: (text) =>
       /^[^/\0]+(\/[^/\0]+)*$/.test(text) && !text.split('/').some((part) => /^\.{1,2}$/.test(part)),
   },
+  selector: {
+    allowed: 'name:GLOB, image:GLOB, label:KEY or label:KEY=GLOB',
+    test: (text) => /^((name|image):.+|label:[^=]+(=.*)?)$/s.test(text),
+  },
   'regular-expression': { allowed: 'a regular expression', test: isRegularExpression },
   name: { allowed: 'a name', test: (text) => text !== '' && !text.includes('\0') },
   'group-name': {

@@ -25,8 +25,9 @@ export class Bench {
     script: Parameters<typeof ScriptedPager.start>[0] = {},
     given: PartialPolicy = {},
     adapters: readonly HostAdapter[] = [],
+    /** For the state of an earlier one. */
+    folder = mkdtempSync(`${tmpdir()}/agentzip-test-`),
   ): Promise<Bench> {
-    const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const { pager, client } = await ScriptedPager.start(script);
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
@@ -52,7 +53,7 @@ export class Bench {
     for (const python of this.pythons) await python.stop();
     await this.close();
     this.pager.stop();
-    rmSync(this.folder, { recursive: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 

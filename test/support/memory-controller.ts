@@ -136,6 +136,7 @@ export class MemoryController implements ControllerApi {
       },
       hosts: [{ name: 'cgroup', sandboxes: 0, claimed: 0, following: true, warnings: [] }],
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
+      templateWarnings: [],
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
     };
   }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
+import { AgentZipError } from '../../src/errors.js';
 import { PagerClient } from '../../src/pager/client.js';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
 import type { Op, PagerInfo, PagerStatus, RefineResult, Requests } from '../../src/pager/protocol.js';
@@ -72,6 +73,16 @@ const ANSWERS: Script = {
   status: () => NO_STATUS,
 };
 
+/** What a script raises on purpose is the pager's answer. */
+function replyOf(answer: () => object): object {
+  try {
+    return { ok: answer() };
+  } catch (error) {
+    if (!(error instanceof AgentZipError)) throw error;
+    return { error: { code: error.code, details: error.details } };
+  }
+}
+
 /** Speaks the pager's protocol over a real socket, serves no device, and notes what it is asked. */
 export class ScriptedPager {
   /** Each request as `op owner`, without those that only look. */
@@ -108,7 +119,11 @@ export class ScriptedPager {
         if (!['hello', 'doubtSole', 'status', 'sequence'].includes(op))
           this.asked.push([op, request.owner].filter(Boolean).join(' '));
         const answer = this.script[op] as ((request: object, tail: Uint8Array) => object) | undefined;
-        for (const part of encodeFrame(id, { ok: answer?.(request, tail) ?? {} })) socket.write(part);
+        for (const part of encodeFrame(
+          id,
+          replyOf(() => answer?.(request, tail) ?? {}),
+        ))
+          socket.write(part);
       }
     });
   }

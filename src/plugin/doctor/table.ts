@@ -11,8 +11,19 @@ function lines({ id, ok, level, found, needed, remedy }: Requirement): string[] 
   return [first, `${indent}needed: ${needed}`, `${indent}remedy: ${remedy}`];
 }
 
+function platformLines({ platforms }: DoctorReport): string[] {
+  if (platforms.length === 0) return ['platforms: none is seen; sandboxes are those that a host registers'];
+  const lines = platforms.map(({ name, sign, adapter }) => {
+    const served =
+      adapter === null ? 'no adapter: register its sandboxes' : `agentzip run --hosts ${adapter}`;
+    return `  ${name.padEnd(NAME_WIDTH)}  ${sign}: ${served}`;
+  });
+  return ['platforms', ...lines];
+}
+
 /** The report for people. */
-export function doctorTable({ ok, requirements }: DoctorReport): string {
+export function doctorTable(report: DoctorReport): string {
+  const { ok, requirements } = report;
   const of = (level: Requirement['level']): Requirement[] =>
     requirements.filter((requirement) => requirement.level === level);
   const missing = of('optional').filter((requirement) => !requirement.ok).length;
@@ -24,6 +35,7 @@ export function doctorTable({ ok, requirements }: DoctorReport): string {
     ...of('required').flatMap(lines),
     'optional',
     ...of('optional').flatMap(lines),
+    ...platformLines(report),
     verdict,
     '',
   ].join('\n');

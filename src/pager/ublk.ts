@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
+import { SystemError } from '../native/errno.js';
 import { PAGE } from '../native/libc.js';
 import type { ChannelPlan } from './channel.js';
 import type { FrontEnd } from './front-end.js';
@@ -51,7 +52,20 @@ export class Ublk implements FrontEnd {
     return blockDevice(this.id);
   }
 
+  /** AZ_UBLK_MISSING when the driver refuses. */
   prepare(): ChannelPlan {
+    try {
+      this.add();
+      this.describe();
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      if (this.id !== ublk.NEW_DEVICE) removeDevice(this.control, this.id);
+      throw new AgentZipError('AZ_UBLK_MISSING', { reason: error.message });
+    }
+    return { frontEnd: 'ublk', id: this.id };
+  }
+
+  private add(): void {
     const { control } = this;
     const info = control.clear();
     info.setUint16(Info.QUEUES, 1, true);
@@ -66,8 +80,6 @@ export class Ublk implements FrontEnd {
     info.setUint32(Info.MARK + 4, markOf(this.options.runtimeDir), true);
     control.run('ADD_DEV', ublk.NEW_DEVICE, { length: Info.BYTES });
     this.id = control.buffer.getUint32(Info.ID, true);
-    this.describe();
-    return { frontEnd: 'ublk', id: this.id };
   }
 
   /** Tells the kernel what device it is: sectors of a page, no cache that a flush would empty. */

@@ -1,18 +1,23 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import type { Server } from 'node:net';
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import type { Server, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { AgentController } from '../src/controller/controller.js';
 import { openFaultSource, readsOf, seenBy, type FaultSource } from '../src/controller/fault-source.js';
-import { close } from '../src/native/files.js';
+import { close, tryLock } from '../src/native/files.js';
+import { createTelemetry } from '../src/otel/telemetry.js';
 import { PagerClient } from '../src/pager/client.js';
 import type { Handlers } from '../src/pager/control.js';
 import { serveControl } from '../src/pager/control-server.js';
+import { pagerLock } from '../src/pager/options.js';
 import { createReadLog, type ReadLogMapping, ReadLogWriter } from '../src/pager/read-log.js';
-import { DEFAULT_POLICY } from '../src/policy/defaults.js';
+import { DEFAULT_POLICY, withDefaults } from '../src/policy/defaults.js';
 import { probesMissing } from './fixtures/toucher.js';
+import { HELLO, NO_STATUS } from './support/scripted-pager.js';
 
 let folder: string;
 let server: Server;
+const sockets: Socket[] = [];
 let client: PagerClient;
 let source: FaultSource | undefined;
 let log: ReadLogMapping;
@@ -25,15 +30,23 @@ afterEach(() => {
   source?.probes.close();
   source = undefined;
   client.close();
-  server.close();
+  kill();
   close(log.fd);
   rmSync(folder, { recursive: true });
 });
 
 /** A pager that answers these requests, and refuses all others as every pager does. */
 async function pagerOf(handlers: Partial<Handlers>): Promise<void> {
-  server = await serveControl(`${folder}/pager.sock`, handlers as Handlers);
+  await listen(handlers);
   client = await PagerClient.connect(`${folder}/pager.sock`);
+}
+async function listen(handlers: Partial<Handlers>): Promise<void> {
+  server = await serveControl(`${folder}/pager.sock`, handlers as Handlers);
+  server.on('connection', (socket: Socket) => sockets.push(socket));
+}
+function kill(): void {
+  server.close();
+  for (const socket of sockets.splice(0)) socket.destroy();
 }
 const open = async (faults: 'reads' | 'probes'): Promise<FaultSource> =>
   (source = await openFaultSource(client, { ...DEFAULT_POLICY.detect, faults }));
@@ -79,4 +92,43 @@ test.skipIf(probesMissing() !== null)('the policy can ask for probes', async () 
   const { reads, probes, warnings } = await open('probes');
   expect([reads, warnings]).toEqual([null, []]);
   expect(probes.attached).toContain('fault_user');
+});
+
+test('what a pager reads that has taken over is known too; of one that does not tell, a warning', async () => {
+  const more = 20_000;
+  const rest = { hello: () => HELLO, doubtSole: () => ({}), status: () => NO_STATUS };
+  const lock = openSync(pagerLock(folder), 'w');
+  expect(tryLock(lock)).toBe(true);
+  await pagerOf({ ...rest, ...answers() });
+  const policy = withDefaults({ paths: { stateDir: folder, runtimeDir: folder } });
+  const telemetry = createTelemetry(policy.otel, { version: 'test' });
+  const controller = await AgentController.over(client, policy, telemetry, await open('reads'));
+  const next = createReadLog();
+  const told = async (): Promise<[string, number]> => {
+    const { faults, lostReads } = (await controller.status()).probes;
+    return [faults, lostReads];
+  };
+  try {
+    expect(await told()).toEqual(['reads', 0]);
+    kill();
+    await listen({ ...rest, readLog: () => ({ pid: process.pid, fd: next.fd }) });
+    // More than the log holds: that some were lost shows that it is read.
+    const writer = new ReadLogWriter(next.address);
+    await expect
+      .poll(async () => {
+        for (let slot = 0; slot < more; slot++) writer.note(slot);
+        return (await told())[1];
+      })
+      .toBeGreaterThan(0);
+    kill();
+    await listen(rest);
+    await expect.poll(told).toEqual(['none', 0]);
+    const { warnings } = (await controller.status()).probes;
+    expect(warnings.filter((line) => line.includes('read on demand'))).toHaveLength(1);
+  } finally {
+    await controller.close();
+    await telemetry.shutdown();
+    close(next.fd);
+    closeSync(lock);
+  }
 });

@@ -4,12 +4,14 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Following } from '../src/controller/following.js';
 import { Forerunner } from '../src/controller/forerunner.js';
 import type { Member } from '../src/controller/member.js';
+import { Policies } from '../src/controller/policies.js';
 import type { Predictor } from '../src/controller/predictor.js';
 import { Registry } from '../src/controller/registry.js';
 import type { Sandbox } from '../src/controller/sandbox.js';
 import { Mark } from '../src/controller/usage.js';
 import { PAGE } from '../src/native/libc.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
+import { LivePolicy } from '../src/policy/live.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { Python } from './support/python.js';
 import { until } from './support/controller.js';
@@ -42,7 +44,8 @@ function forerunner(enabled = true): Forerunner {
   const policy = { ...DEFAULT_POLICY, prefetch: { ...DEFAULT_POLICY.prefetch, enabled } };
   const follow = (_sandbox: Sandbox, of: Member, page: number): number[] =>
     [1, 2, 3, 4].map((distance) => page + distance).filter((near) => of.usage.mark(near) === Mark.NONE);
-  return new Forerunner({ policy, pollProbes: () => {} }, { follow } as unknown as Predictor);
+  const policies = new Policies(new LivePolicy(policy));
+  return new Forerunner({ policies, pollProbes: () => {} }, { follow } as unknown as Predictor);
 }
 
 const ready = (page: number): boolean => member.usage.mark(page) === (Mark.READY | Mark.AHEAD);

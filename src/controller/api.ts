@@ -168,6 +168,20 @@ export interface Alert {
   remedy: string;
 }
 
+/** Which policy holds. */
+export interface PolicyStatus {
+  /** Where it was read; null: nowhere. */
+  file: string | null;
+  /** Unix time in ms. */
+  loadedAt: number;
+  /** Changes taken over since the start. */
+  changes: number;
+  /** Why the file as it stands now was refused; the policy before it holds. */
+  refused: Alert | null;
+  /** Keys that differ in the file and hold when AgentZip is started anew. */
+  kept: string[];
+}
+
 export interface Status {
   version: string;
   uptimeMs: number;
@@ -196,6 +210,7 @@ export interface Status {
     /** The standby that could take over now. */
     standbyPid: number | null;
   };
+  policy: PolicyStatus;
   /** What an operator must know now. */
   alerts: Alert[];
   /** `warnings`: what of it can not be told. */

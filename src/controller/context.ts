@@ -5,6 +5,7 @@ import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Events } from './events.js';
 import type { HostPressure } from './host-pressure.js';
+import type { Policies } from './policies.js';
 import type { Predictions } from './predictions.js';
 import type { Predictor } from './predictor.js';
 import type { Sandbox } from './sandbox.js';
@@ -16,7 +17,9 @@ import type { Turns } from './turns.js';
 
 /** What the parts of the controller share. */
 export interface Context {
+  /** Of the host; what holds for a sandbox is in `policies`. */
   readonly policy: Policy;
+  readonly policies: Policies;
   readonly pager: PagerClient;
   readonly info: PagerInfo;
   readonly registry: Registry;

@@ -6,7 +6,6 @@ import type { Telemetry } from '../otel/telemetry.js';
 import type { PagerClient } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
-import type { Policy } from '../policy/policy.js';
 import { Probes } from '../telemetry/probes.js';
 import {
   EVENT_TYPES,
@@ -25,6 +24,7 @@ import { trustDomain } from './domain.js';
 import { Events } from './events.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
+import { compresses, type Policies } from './policies.js';
 import { Predictions } from './predictions.js';
 import { Forerunner } from './forerunner.js';
 import { ModelFiles } from './model-file.js';
@@ -35,7 +35,7 @@ import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
-import { alertsOf, readingOf, sandboxStatus } from './status.js';
+import { alertsOf, policyAlerts, policyStatus, readingOf, sandboxStatus } from './status.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
 import { WindowOpener } from './window-opener.js';
@@ -57,7 +57,8 @@ export interface Controller extends ControllerApi {
 }
 
 /** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
-export async function createController(policy: Policy, telemetry: Telemetry): Promise<Controller> {
+export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
+  const policy = policies.live.current;
   const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
@@ -70,7 +71,7 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
     standby,
   });
   try {
-    return await AgentController.over(pager, policy, telemetry, Probes.load());
+    return await AgentController.over(pager, policies, telemetry, Probes.load());
   } catch (error) {
     pager.close();
     throw error;
@@ -85,9 +86,9 @@ export class AgentController implements Controller {
   private readonly runner: WindowRunner;
   private readonly opener: WindowOpener;
   private readonly following: Following;
-  private readonly detection: Detection;
+  private detection: Detection;
   private readonly saving: NodeJS.Timeout;
-  private enabled: boolean;
+  private enabled = true;
 
   private constructor(
     private readonly context: Context,
@@ -95,16 +96,11 @@ export class AgentController implements Controller {
     private readonly watcher: ProbeWatcher,
     private readonly own: { pids: number[] },
   ) {
-    this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
     this.events = context.events;
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.opener = new WindowOpener(context, this.runner, () => this.enabled);
-    this.detection = new Detection({
-      ...{ policy: context.policy.detect, probes, registry: context.registry },
-      poll: () => this.following.poll(),
-      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
-    });
+    this.detection = this.detect();
     const forerunner = new Forerunner(context, context.predictor);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox), forerunner);
     this.following.watch = this.detection.watch;
@@ -112,15 +108,17 @@ export class AgentController implements Controller {
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
+    context.policies.live.onChange((changed) => this.policyChanged(changed));
   }
 
   /** A controller over a pager that is connected and probes that are loaded; it closes both. */
   static async over(
     pager: PagerClient,
-    policy: Policy,
+    policies: Policies,
     telemetry: Telemetry,
     probes: Probes,
   ): Promise<AgentController> {
+    const policy = policies.live.current;
     const info = await pager.request('hello', {});
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
@@ -130,13 +128,19 @@ export class AgentController implements Controller {
       registry.checkProcess(pid),
     );
     const models = new Models(new ModelFiles(`${policy.paths.stateDir}/prefetch`));
-    const metrics = createMetrics(telemetry.meter, async () =>
-      readingOf(await controller.status(), telemetry.droppedSpans()),
-    );
+    const instruments = () =>
+      createMetrics(telemetry.meter, async () =>
+        readingOf(await controller.status(), telemetry.droppedSpans()),
+      );
+    let metrics = instruments();
+    telemetry.onRenew = () => (metrics = instruments());
     const controller: AgentController = new AgentController(
       {
-        ...{ policy, pager, info, registry, templates, telemetry, metrics },
-        predictor: new Predictor(models, templates, policy.prefetch, () => info.swapType),
+        ...{ policy, policies, pager, info, registry, templates, telemetry },
+        get metrics() {
+          return metrics;
+        },
+        predictor: new Predictor(models, templates, policies, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
         events: new Events(),
@@ -161,7 +165,7 @@ export class AgentController implements Controller {
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
-    const { registry, templates, policy } = this.context;
+    const { registry, templates, policies } = this.context;
     if (spec.template !== undefined && !templates.has(spec.template)) {
       throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id: spec.template });
     }
@@ -174,7 +178,9 @@ export class AgentController implements Controller {
     }
     // The sandbox of that name has ended; this is the next.
     if (known !== undefined) await this.deleteSandbox(id);
-    const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
+    const { tenant, template } = spec;
+    const rule = policies.for({ sandbox: id, tenant, template }).trust.domain;
+    const domain = trustDomain({ id, tenant, template }, rule);
     this.detection.add(registry.add(id, spec, domain));
     return this.getSandbox(id);
   }
@@ -259,14 +265,14 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, predictor, info, hostPressure } = this.context;
+    const { registry, templates, predictor, info, hostPressure, policy, policies } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
     const templateStatuses = templates.statuses(pager.packs, predictor.models);
     return {
       version,
       uptimeMs: Date.now() - this.startedAt,
-      enabled: this.enabled,
+      enabled: this.enabled && compresses(policy.mode),
       pid: process.pid,
       pager: {
         pid: info.pid,
@@ -287,7 +293,12 @@ export class AgentController implements Controller {
         standbyPid: pager.standbyPid,
       },
       memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
-      alerts: [...alertsOf(pager, templateStatuses), ...predictor.models.alerts],
+      policy: policyStatus(policies.live),
+      alerts: [
+        ...policyAlerts(policies.live),
+        ...alertsOf(pager, templateStatuses),
+        ...predictor.models.alerts,
+      ],
       probes: {
         attached: [...this.probes.attached],
         warnings: [...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
@@ -328,6 +339,31 @@ export class AgentController implements Controller {
     this.probes.close();
     this.context.pager.close();
     await this.pagerGone;
+  }
+
+  private detect(): Detection {
+    const { policy, registry } = this.context;
+    return new Detection({
+      ...{ policy: policy.detect, probes: this.probes, registry },
+      poll: () => this.following.poll(),
+      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
+    });
+  }
+
+  /** Whose pages may not go out any more has no window; what is looked for from outside is looked for anew. */
+  private policyChanged(changed: readonly string[]): void {
+    const { registry, policies } = this.context;
+    for (const sandbox of registry.all()) if (!policies.acts(sandbox)) sandbox.endWindow('shutdown');
+    if (!changed.some((key) => Detection.COPIED.includes(key))) return;
+    this.detection.close();
+    this.detection = this.detect();
+    this.following.watch = this.detection.watch;
+    for (const sandbox of registry.all()) {
+      if (sandbox.phaseSource === 'host') continue;
+      sandbox.phaseSource = 'none';
+      this.detected(sandbox, 'unknown');
+      this.detection.add(sandbox);
+    }
   }
 
   /** The pager's standby has taken over. What had been claimed and not refined waits in no queue any more. */

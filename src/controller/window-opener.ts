@@ -34,12 +34,14 @@ export class WindowOpener {
   }
 
   private may(sandbox: Sandbox): boolean {
-    return this.enabled() && !sandbox.paused && sandbox.window?.open !== true;
+    const { policies } = this.context;
+    return this.enabled() && policies.acts(sandbox) && !sandbox.paused && sandbox.window?.open !== true;
   }
 
   /** Opens a window, or says why not. */
   private consider(sandbox: Sandbox, event: HostEvent): SkipReason | null {
-    const { policy, predictions, hostPressure } = this.context;
+    const { policies, predictions, hostPressure } = this.context;
+    const policy = policies.of(sandbox);
     const { expectedMs } = event;
     const { skippedInRow } = sandbox;
     const { medianMs, lowMs } = predictions.wait(sandbox, event.model);

@@ -1,3 +1,5 @@
+import type { OwnerEncoding } from '../store/encoding.js';
+
 /**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
  * little-endian u32: bytes of JSON, bytes of binary tail, request id), JSON, then the tail. Requests carry `op`;
@@ -162,9 +164,10 @@ export interface Requests {
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
   /**
    * Refine this owner's staged pages from now on, in the order they were claimed. `endsInMs`: when its window will
-   * probably end; of several those that end soon come first.
+   * probably end; of several those that end soon come first. `encoding`: how its pages are stored from now on; default: as
+   * the pager was started.
    */
-  openWindow: { request: { owner: string; endsInMs?: number }; reply: object };
+  openWindow: { request: { owner: string; endsInMs?: number; encoding?: OwnerEncoding }; reply: object };
   /** Stop within the page in hand. */
   closeWindow: { request: { owner: string }; reply: RefineResult };
   /**

@@ -1,13 +1,17 @@
 import { resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { ControllerApi, Status } from '../controller/api.js';
 import { createController, type Controller } from '../controller/controller.js';
 import type { Events } from '../controller/events.js';
+import { Policies } from '../controller/policies.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy, parsePolicy } from '../policy/load.js';
+import { LivePolicy } from '../policy/live.js';
 import type { PartialPolicy, Policy } from '../policy/policy.js';
+import { FileWatch } from '../policy/watch.js';
 import { requireHost } from './doctor.js';
 import { DrainGate } from './drain-gate.js';
 import { asAgentZipError } from './http-errors.js';
@@ -33,6 +37,8 @@ export interface AgentZipOptions {
 /** What has been started. */
 export interface Running {
   readonly policy: Policy;
+  /** Reads the policy's file anew. Never throws: the events and the status tell what came of it. */
+  reload(): void;
   readonly socketPath: string;
   readonly api: ControllerApi;
   readonly events: Events;
@@ -43,28 +49,36 @@ export interface Running {
 
 /** See createAgentZip. */
 export async function startRunning(options: AgentZipOptions): Promise<Running> {
-  const policy = effectivePolicy(options);
+  const { policyFile } = options;
+  const live = new LivePolicy(
+    effectivePolicy(options),
+    policyFile === undefined ? null : resolve(policyFile),
+  );
   requireHost();
   const undo = new Undo();
   try {
-    return await start(policy, options, undo);
+    return await start(live, options, undo);
   } catch (error) {
     await undo.run().catch(() => {});
     throw error;
   }
 }
 
-async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Promise<Running> {
+async function start(live: LivePolicy, options: AgentZipOptions, undo: Undo): Promise<Running> {
+  const policy = live.current;
   const { group } = policy.server;
   const gid = group === null ? undefined : groupId(group);
   const lock = InstanceLock.take(policy.paths.runtimeDir, gid);
   undo.add(() => lock.release());
   const telemetry = createTelemetry(policy.otel, { version }, options.spanExporter);
   undo.add(() => telemetry.shutdown());
-  const api = await createController(policy, telemetry);
+  live.prepare = ({ otel }) => {
+    if (!isDeepStrictEqual(otel, policy.otel)) telemetry.renew(otel);
+  };
+  const api = await createController(new Policies(live), telemetry);
   undo.add(() => api.close());
   try {
-    return await serve(api, policy, { ...options, gid }, undo);
+    return await serve(api, live, { ...options, gid }, undo);
   } catch (error) {
     // A swap device that nobody controls must not stay behind.
     await api.drain().catch(() => {});
@@ -74,20 +88,26 @@ async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Prom
 
 async function serve(
   api: Controller,
-  policy: Policy,
-  { gid, onError = () => {} }: AgentZipOptions & { gid?: number },
+  live: LivePolicy,
+  { gid, onError = () => {}, ...options }: AgentZipOptions & { gid?: number },
   undo: Undo,
 ): Promise<Running> {
-  const { maxBodyKiB, socketMode } = policy.server;
+  const policy = live.current;
   const socketPath = controlSocket(policy.paths.runtimeDir);
   const gate = new DrainGate(api);
   const started = await api.status();
   const server = await ControlServer.start(
     { api, gate },
-    { socketPath, mode: parseInt(socketMode, 8), gid, maxBodyKiB, onInternalError: onError },
+    {
+      ...{ socketPath, mode: parseInt(policy.server.socketMode, 8), gid, onInternalError: onError },
+      get maxBodyKiB() {
+        return policy.server.maxBodyKiB;
+      },
+    },
   );
   undo.add(() => server.close());
   api.events.onFailure = (error) => onError(asAgentZipError(error));
+  const reload = following(live, options, api.events, undo);
 
   const lost = api.pagerGone.then(async () => {
     await gate.settled();
@@ -100,7 +120,26 @@ async function serve(
     await gate.drain();
     await ended;
   };
-  return { policy, socketPath, api, events: api.events, started, ended, stop };
+  return { policy, reload, socketPath, api, events: api.events, started, ended, stop };
+}
+
+/** Reads the policy anew when its file changes; returns what does so at once. */
+function following(live: LivePolicy, options: AgentZipOptions, events: Events, undo: Undo): () => void {
+  const reload = (): void => {
+    try {
+      const { changed, kept } = live.reload(() => effectivePolicy(options));
+      if (changed.length + kept.length > 0) events.tell('policyChanged', { changed, kept });
+    } catch (error) {
+      events.tell('policyRefused', { error: asAgentZipError(error) });
+    }
+  };
+  if (live.file === null) return reload;
+  const watch = new FileWatch(live.file, reload);
+  undo.add(() => watch.close());
+  return () => {
+    watch.seen();
+    reload();
+  };
 }
 
 function givenPolicy({ policy, policyFile }: AgentZipOptions): Policy {

@@ -52,6 +52,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   otel: { endpoint: null, headers: {}, file: null, metricsIntervalMs: 10_000, maxQueueSpans: 2048 },
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },
   log: { level: 'info' },
+  overrides: [],
 };
 
 /** A policy of its own: the defaults, with what `given` says in their place. */
@@ -59,7 +60,8 @@ export function withDefaults(given: PartialPolicy): Policy {
   const policy = structuredClone(DEFAULT_POLICY) as Policy;
   for (const [section, value] of Object.entries(given)) {
     const known = policy[section as keyof Policy];
-    const merged = typeof known === 'object' ? { ...known, ...(value as object) } : value;
+    const isSection = typeof known === 'object' && !Array.isArray(known);
+    const merged = isSection ? { ...known, ...(value as object) } : value;
     Object.assign(policy, { [section]: merged });
   }
   return policy;

@@ -53,9 +53,28 @@ export interface Policy {
   };
   server: { maxBodyKiB: number; socketMode: string; group: string | null };
   log: { level: 'error' | 'warn' | 'info' | 'debug' };
+  overrides: Override[];
+}
+
+/** Other settings for some sandboxes. Patterns are globs; every one given must match. */
+export interface Override {
+  match: { sandbox?: string; template?: string; tenant?: string };
+  set: {
+    mode?: Policy['mode'];
+    encoding?: Partial<Omit<Policy['encoding'], 'level'>>;
+    pageout?: Partial<Policy['pageout']>;
+    prefetch?: Partial<Policy['prefetch']>;
+    trust?: Partial<Policy['trust']>;
+  };
+  /** Where it stands, FILE:LINE; of a policy from a file. */
+  at?: string;
 }
 
 /** What a policy file holds: any part of a policy. */
 export type PartialPolicy = {
-  [Section in keyof Policy]?: Policy[Section] extends object ? Partial<Policy[Section]> : Policy[Section];
+  [Section in keyof Policy]?: Policy[Section] extends unknown[]
+    ? Policy[Section]
+    : Policy[Section] extends object
+      ? Partial<Policy[Section]>
+      : Policy[Section];
 };

@@ -2,8 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentController } from '../../src/controller/controller.js';
-import { createTelemetry } from '../../src/otel/telemetry.js';
+import { Policies } from '../../src/controller/policies.js';
+import { createTelemetry, type Telemetry } from '../../src/otel/telemetry.js';
 import { withDefaults } from '../../src/policy/defaults.js';
+import { LivePolicy } from '../../src/policy/live.js';
 import type { PartialPolicy } from '../../src/policy/policy.js';
 import { Probes } from '../../src/telemetry/probes.js';
 import { Python } from './python.js';
@@ -17,7 +19,8 @@ export class Bench {
     readonly controller: AgentController,
     readonly pager: ScriptedPager,
     readonly folder: string,
-    private readonly telemetry: { shutdown(): Promise<void> },
+    readonly telemetry: Telemetry,
+    readonly live: LivePolicy,
   ) {}
 
   static async start(
@@ -27,10 +30,11 @@ export class Bench {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const { pager, client } = await ScriptedPager.start(script);
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
+    const live = new LivePolicy(policy);
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
-    const controller = await AgentController.over(client, policy, telemetry, probes);
-    return new Bench(controller, pager, folder, telemetry);
+    const controller = await AgentController.over(client, new Policies(live), telemetry, probes);
+    return new Bench(controller, pager, folder, telemetry, live);
   }
 
   async python(): Promise<Python> {

@@ -118,6 +118,7 @@ export class MemoryController implements ControllerApi {
           ...{ zstd: 0, raw: 0, staged: 0 },
         },
       },
+      policy: { file: '/p', loadedAt: 1, changes: 0, refused: null, kept: [] },
       alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],
       memory: {
         ...{ totalBytes: 8 << 20, availableBytes: 4 << 20, somePercent: 0, fullPercent: null, short: false },

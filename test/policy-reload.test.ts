@@ -82,6 +82,22 @@ test('pressure: the host is judged by the new thresholds at the next look', asyn
   await until(async () => (await bench.controller.status()).memory.short);
 });
 
+test('trust: a sandbox that is registered keeps its domain, the next one gets the new one', async () => {
+  const domains = async () => {
+    const { pid } = await bench.python();
+    await bench.controller.putSandbox('two', { pids: [pid], tenant: 'acme' });
+    return (await bench.controller.explain('two')).decisions.find(({ what }) => what === 'trust domain')
+      ?.value;
+  };
+  apply({ trust: { domain: 'tenant' } });
+  expect(await domains()).toBe('acme');
+  const one = await bench.controller.explain('one');
+  expect(one.decisions.find(({ what }) => what === 'trust domain')).toMatchObject({
+    value: ':one',
+    because: expect.stringContaining('registered under tenant-template'),
+  });
+});
+
 test('otel: spans go to the new file, metrics are made anew', async () => {
   const file = `${bench.folder}/other`;
   bench.telemetry.renew({ ...bench.live.current.otel, file });

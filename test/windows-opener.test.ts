@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { HostEvent } from '../src/controller/api.js';
 import type { Context } from '../src/controller/context.js';
 import { Events } from '../src/controller/events.js';
+import type { Observer } from '../src/controller/observer.js';
 import { Policies } from '../src/controller/policies.js';
 import { Predictions } from '../src/controller/predictions.js';
 import { Sandbox } from '../src/controller/sandbox.js';
@@ -34,7 +35,7 @@ function start(mode: 'proactive' | 'pressure') {
       opened.push([event, predictedMs]);
     },
   } as unknown as WindowRunner;
-  const opener = new WindowOpener(context, runner, () => true);
+  const opener = new WindowOpener(context, runner, {} as Observer, () => true);
   const wait = (event: Partial<HostEvent> = {}): void => {
     const request: HostEvent = { type: 'llm_request_sent', ...event };
     sandbox.waited(request, false);

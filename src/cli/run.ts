@@ -5,6 +5,7 @@ interface RunFlags {
   policy?: string;
   runtimeDir?: string;
   stateDir?: string;
+  dryRun?: boolean;
 }
 
 /** `agentzip run`: the service, in the foreground, until it is drained. */
@@ -14,9 +15,10 @@ export function runCommand(): Command {
     .option('--policy <file>', 'policy file (YAML or JSON); default: built-in policy')
     .option('--runtime-dir <dir>', 'folder of the sockets; default: paths.runtimeDir of the policy')
     .option('--state-dir <dir>', 'folder of the templates; default: paths.stateDir of the policy')
-    .action(async ({ policy, runtimeDir, stateDir }: RunFlags) => {
+    .option('--dry-run', 'say what would be done, and do nothing: no pager, no swap device, no page-out')
+    .action(async ({ policy, runtimeDir, stateDir, dryRun }: RunFlags) => {
       // Loaded here: the other commands need neither OpenTelemetry nor the native libraries.
       const { runService } = await import('../plugin/service.js');
-      await runService({ policyFile: policy, runtimeDir, stateDir }, { print, warn, printError });
+      await runService({ policyFile: policy, runtimeDir, stateDir, dryRun }, { print, warn, printError });
     });
 }

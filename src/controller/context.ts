@@ -1,6 +1,6 @@
 import type { Metrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Events } from './events.js';
@@ -20,7 +20,7 @@ export interface Context {
   /** Of the host; what holds for a sandbox is in `policies`. */
   readonly policy: Policy;
   readonly policies: Policies;
-  readonly pager: PagerClient;
+  readonly pager: Pager;
   readonly info: PagerInfo;
   readonly registry: Registry;
   readonly templates: Templates;

@@ -3,13 +3,15 @@ import { version } from '../paths.js';
 import { userNamespace } from '../memory/process.js';
 import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
 import { Probes } from '../telemetry/probes.js';
+import { AbsentPager } from './absent-pager.js';
 import {
   EVENT_TYPES,
   type ControllerApi,
+  type Explanation,
   type HostEvent,
   type Phase,
   type SandboxSpec,
@@ -22,8 +24,10 @@ import type { Context } from './context.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Events } from './events.js';
+import { explain } from './explain.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
+import { Observer } from './observer.js';
 import { compresses, type Policies } from './policies.js';
 import { Predictions } from './predictions.js';
 import { Forerunner } from './forerunner.js';
@@ -59,6 +63,7 @@ export interface Controller extends ControllerApi {
 /** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
 export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
   const policy = policies.live.current;
+  if (policies.dryRun) return AgentController.over(new AbsentPager(), policies, telemetry, Probes.load());
   const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
@@ -84,6 +89,7 @@ export class AgentController implements Controller {
   private readonly startedAt = Date.now();
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
+  private readonly observer: Observer;
   private readonly opener: WindowOpener;
   private readonly following: Following;
   private detection: Detection;
@@ -99,7 +105,8 @@ export class AgentController implements Controller {
     this.events = context.events;
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
-    this.opener = new WindowOpener(context, this.runner, () => this.enabled);
+    this.observer = new Observer(context);
+    this.opener = new WindowOpener(context, this.runner, this.observer, () => this.enabled);
     this.detection = this.detect();
     const forerunner = new Forerunner(context, context.predictor);
     this.following = new Following(probes, context.registry, (sandbox) => this.vacant(sandbox), forerunner);
@@ -113,7 +120,7 @@ export class AgentController implements Controller {
 
   /** A controller over a pager that is connected and probes that are loaded; it closes both. */
   static async over(
-    pager: PagerClient,
+    pager: Pager,
     policies: Policies,
     telemetry: Telemetry,
     probes: Probes,
@@ -159,7 +166,8 @@ export class AgentController implements Controller {
   async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
     const { registry, templates } = this.context;
     const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
-    const template = await templates.put(id, spec, inUse);
+    const { dryRun } = this.context.policies;
+    const template = await templates.put(id, spec, inUse, dryRun);
     const { packs } = await this.pagerStatus();
     return describe(template, packs, this.context.predictor.models);
   }
@@ -181,13 +189,17 @@ export class AgentController implements Controller {
     const { tenant, template } = spec;
     const rule = policies.for({ sandbox: id, tenant, template }).trust.domain;
     const domain = trustDomain({ id, tenant, template }, rule);
-    this.detection.add(registry.add(id, spec, domain));
+    this.detection.add(registry.add(id, spec, domain, rule));
     return this.getSandbox(id);
   }
 
   async getSandbox(id: string): Promise<SandboxStatus> {
     const status = await this.pagerStatus();
     return sandboxStatus(this.context, this.context.registry.get(id), status);
+  }
+
+  async explain(id: string): Promise<Explanation> {
+    return explain(this.context, this.context.registry.get(id), this.enabled);
   }
 
   async deleteSandbox(id: string): Promise<void> {
@@ -245,6 +257,7 @@ export class AgentController implements Controller {
     if (event.type === 'tool_start') this.following.hurry();
     const streamMs = sandbox.streamed(event.type);
     if (streamMs !== null) predictions.streamed(sandbox, streamMs);
+    if (ends !== null) this.observer.end(sandbox, ends);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
     if (ends !== null && !sandbox.endWindow(ends) && !sandbox.prefetched) this.prefetchLate(sandbox);
     if (opens) this.opener.use(sandbox, event);
@@ -294,6 +307,7 @@ export class AgentController implements Controller {
       },
       memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
       policy: policyStatus(policies.live),
+      dryRun: policies.dryRun,
       alerts: [
         ...policyAlerts(policies.live),
         ...alertsOf(pager, templateStatuses),

@@ -44,6 +44,8 @@ export function sandboxStatus(
     demandFaults: sandbox.demandFaults,
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,
+    observedWindows: sandbox.observedWindows,
+    wouldPageOut: sandbox.wouldPageOut,
   };
 }
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import { identify } from '../memory/process.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
 import { readPackRegions, whileWriting, writePack } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
@@ -36,7 +36,7 @@ export class Templates {
   private readonly byId = new Map<string, Template>();
 
   constructor(
-    private readonly pager: PagerClient,
+    private readonly pager: Pager,
     /** Where captured packs are kept. */
     private readonly folder: string,
     /** Throws when a process may not be captured. */
@@ -56,9 +56,10 @@ export class Templates {
 
   /**
    * Registers a template: captures a process or takes a pack. The same request again changes nothing. `inUse`: a
-   * sandbox refers to the id, so another one may not take its place (AZ_TEMPLATE_IN_USE).
+   * sandbox refers to the id, so another one may not take its place (AZ_TEMPLATE_IN_USE). `dryRun`: no process is captured,
+   * nothing is written.
    */
-  async put(id: string, spec: TemplateSpec, inUse: boolean): Promise<Template> {
+  async put(id: string, spec: TemplateSpec, inUse: boolean, dryRun = false): Promise<Template> {
     if (!ID.test(id)) {
       throw new AgentZipError('AZ_BAD_REQUEST', {
         what: 'the id of a template has 1 to 128 letters, digits, dots, dashes and underscores',
@@ -73,6 +74,7 @@ export class Templates {
       throw new AgentZipError('AZ_BAD_REQUEST', { what: 'give exactly one of pid and pack' });
     }
     if (spec.pid !== undefined) this.checkProcess(spec.pid);
+    if (dryRun && spec.pack === undefined) return this.pretend(id, spec);
     if (known !== undefined) await this.unload(known);
     const path = spec.pack ?? (await this.captureProcess(id, spec.pid as number, spec));
     return this.load(id, spec, path);
@@ -102,6 +104,16 @@ export class Templates {
       addresses,
       compression,
       spec,
+    };
+    this.byId.set(id, template);
+    return template;
+  }
+
+  private pretend(id: string, spec: TemplateSpec): Template {
+    const owner = { tenant: spec.tenant ?? null, public: spec.public ?? false };
+    const template: Template = {
+      ...{ id, ...owner, pack: 0, path: '', pages: 0, distinctPages: 0, spec },
+      ...{ addresses: new TemplateAddresses([]), compression: new Compression() },
     };
     this.byId.set(id, template);
     return template;
@@ -138,7 +150,7 @@ export class Templates {
       throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id }, { cause });
     }
     this.byId.delete(id);
-    if (spec.pack === undefined) rmSync(path, { force: true });
+    if (spec.pack === undefined && path !== '') rmSync(path, { force: true });
   }
 }
 

@@ -1,6 +1,7 @@
-import { skipReason } from './admission.js';
+import { leastWindowMs, skipReason } from './admission.js';
 import type { HostEvent, SkipReason } from './api.js';
 import type { Context } from './context.js';
+import type { Observer } from './observer.js';
 import type { Sandbox } from './sandbox.js';
 import type { WindowRunner } from './window-runner.js';
 
@@ -9,6 +10,7 @@ export class WindowOpener {
   constructor(
     private readonly context: Context,
     private readonly runner: WindowRunner,
+    private readonly observer: Observer,
     private readonly enabled: () => boolean,
   ) {}
 
@@ -35,7 +37,8 @@ export class WindowOpener {
 
   private may(sandbox: Sandbox): boolean {
     const { policies } = this.context;
-    return this.enabled() && policies.acts(sandbox) && !sandbox.paused && sandbox.window?.open !== true;
+    const watches = policies.of(sandbox).mode !== 'off';
+    return this.enabled() && watches && !sandbox.paused && sandbox.window?.open !== true;
   }
 
   /** Opens a window, or says why not. */
@@ -49,7 +52,13 @@ export class WindowOpener {
     const streamMs = policy.prefetch.start === 'first_token' ? 0 : predictions.streamAtLeast(sandbox);
     const prospect = { expectedMs, lowMs, costMs, streamMs, skippedInRow };
     const reason = skipReason(prospect, policy, hostPressure.short);
-    if (reason === null) this.runner.open(sandbox, event, expectedMs ?? medianMs);
-    return reason;
+    const acted = policies.acts(sandbox);
+    const { short: memoryShort } = hostPressure;
+    const leastMs = leastWindowMs(policy, memoryShort);
+    sandbox.judged = { at: Date.now(), reason, prospect, medianMs, leastMs, memoryShort, acted };
+    if (reason !== null) return reason;
+    if (acted) this.runner.open(sandbox, event, expectedMs ?? medianMs);
+    else this.observer.open(sandbox, event, expectedMs ?? medianMs);
+    return null;
   }
 }

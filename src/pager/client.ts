@@ -194,6 +194,21 @@ export class PagerClient {
   }
 }
 
+/** What the controller needs of a pager. */
+export type Pager = Pick<
+  PagerClient,
+  | 'request'
+  | 'claim'
+  | 'writtenSince'
+  | 'expect'
+  | 'watch'
+  | 'free'
+  | 'closed'
+  | 'onTakeover'
+  | 'takeovers'
+  | 'close'
+>;
+
 function connectTo(socketPath: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);

@@ -13,6 +13,8 @@ import { LivePolicy } from '../policy/live.js';
 import type { PartialPolicy, Policy } from '../policy/policy.js';
 import { FileWatch } from '../policy/watch.js';
 import { requireHost } from './doctor.js';
+import { privileges } from './doctor/privileges.js';
+import { readText } from './doctor/requirement.js';
 import { DrainGate } from './drain-gate.js';
 import { asAgentZipError } from './http-errors.js';
 import { InstanceLock } from './lock.js';
@@ -28,6 +30,8 @@ export interface AgentZipOptions {
   /** Take the place of `paths` in the policy. */
   runtimeDir?: string;
   stateDir?: string;
+  /** Finds out what sandboxes do and says what would be done, and does nothing: no pager, no swap device, no page-out. */
+  dryRun?: boolean;
   /** Gets every span, besides what `otel` of the policy names. */
   spanExporter?: SpanExporter;
   /** Told of errors that are no answer to anybody. */
@@ -54,7 +58,7 @@ export async function startRunning(options: AgentZipOptions): Promise<Running> {
     effectivePolicy(options),
     policyFile === undefined ? null : resolve(policyFile),
   );
-  requireHost();
+  requireHost(options.dryRun ? privileges(readText, process.getuid?.() ?? -1) : undefined);
   const undo = new Undo();
   try {
     return await start(live, options, undo);
@@ -75,7 +79,7 @@ async function start(live: LivePolicy, options: AgentZipOptions, undo: Undo): Pr
   live.prepare = ({ otel }) => {
     if (!isDeepStrictEqual(otel, policy.otel)) telemetry.renew(otel);
   };
-  const api = await createController(new Policies(live), telemetry);
+  const api = await createController(new Policies(live, options.dryRun), telemetry);
   undo.add(() => api.close());
   try {
     return await serve(api, live, { ...options, gid }, undo);

@@ -38,6 +38,7 @@ export async function runService(
     service = await start({ ...options, onError: console.printError });
     greet(service, console);
     follow(service, console);
+    followObserved(service, console);
     if (asked) drain();
     await service.ended;
   } finally {
@@ -50,7 +51,8 @@ function greet({ started, socketPath, policy }: Served, console: Console): void 
   if (policy.log.level !== 'error') {
     const { probes, memory } = started;
     for (const warning of [...probes.warnings, ...memory.warnings]) console.warn(`warning: ${warning}`);
-    if (policy.mode === 'observe' || policy.mode === 'off')
+    if (started.dryRun) console.warn('dry run: nothing is compressed, and no swap device is made');
+    else if (policy.mode === 'observe' || policy.mode === 'off')
       console.warn(`warning: mode is ${policy.mode}: nothing is compressed`);
   }
   console.print(`agentzip: ready\nagentzip: socket ${socketPath}\n`);
@@ -68,6 +70,24 @@ function follow(service: Served, console: Console): void {
       console.warn(`policy: ${changed.join(', ')} changed`);
     if (kept.length > 0 && level !== 'error')
       console.warn(`warning: ${explain(new AgentZipError('AZ_POLICY_KEPT', { keys: kept.join(', ') }))}`);
+  });
+}
+
+const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+const seconds = (ms: number | null): string => (ms === null ? 'not known' : `${(ms / 1000).toFixed(1)} s`);
+
+/** The same of waits in which nothing is done. */
+function followObserved(service: Served, console: Console): void {
+  const told = (): boolean => ['info', 'debug'].includes(service.policy.log.level);
+  service.on('windowObserved', ({ sandbox, bytes, expectedMs, predictedMs }) => {
+    const wait = expectedMs === null ? 'predicted' : 'expected';
+    const length = seconds(expectedMs ?? predictedMs);
+    if (told()) console.warn(`would page out ${mib(bytes)} of sandbox ${sandbox}; ${wait} wait: ${length}`);
+  });
+  service.on('windowSkipped', ({ sandbox, reason }) => {
+    const { dryRun } = service.started;
+    const observes = dryRun || service.policy.mode === 'observe';
+    if (told() && observes) console.warn(`would skip a wait of sandbox ${sandbox} because ${reason}`);
   });
 }
 

@@ -144,6 +144,14 @@ export const ERRORS = {
 
   // Policy and command line
   AZ_POLICY_READ: ['policy {file} can not be read: {reason}', 'check the path and its permissions'],
+  AZ_POLICY_WRITE: [
+    'policy {file} can not be written: {reason}',
+    'choose another name, or remove what is there',
+  ],
+  AZ_POLICY_KEPT: [
+    '{keys} differ in the policy, and can not change while AgentZip runs',
+    'drain and start it anew, or put them back',
+  ],
   AZ_POLICY_SYNTAX: [
     '{file}:{line}:{column}: {reason}',
     'correct the file; agentzip policy check {file} tests it',

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -36,8 +36,10 @@ afterEach(async () => {
 
 const WORDS = () => ['run', '--runtime-dir', folder, '--state-dir', join(folder, 'state')];
 
-async function start() {
-  const child = spawn(process.execPath, [COMMAND, ...WORDS()], { stdio: ['ignore', 'pipe', 'pipe'] });
+async function start(...more: string[]) {
+  const child = spawn(process.execPath, [COMMAND, ...WORDS(), ...more], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   children.push(child);
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text) => (output.stdout += text));
@@ -63,6 +65,40 @@ describe('agentzip run', () => {
     expect(await exited).toBe(0);
     expect(pager.asked.filter((op) => op === 'drain')).toEqual(['drain']);
     gone();
+  });
+
+  it('reads its policy anew on SIGHUP and when the file is replaced, and says what came of it', async () => {
+    const file = join(folder, 'agentzip.yaml');
+    const replace = (text: string): void => {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    };
+    replace('mode: observe\n');
+    const { child, output } = await start('--policy', file);
+    const says = (text: RegExp) => expect.poll(() => output.stderr, { timeout: 10_000 }).toMatch(text);
+    const policy = async () => (await client.status()).policy;
+    replace('mode: proactive\npager: {workers: 3}\nserver: {maxBodyKiB: 1}\n');
+    await says(/policy: mode, server\.maxBodyKiB changed\n.*AZ_POLICY_KEPT: pager\.workers/);
+    expect(await policy()).toMatchObject({ file, kept: ['pager.workers'], refused: null, changes: 1 });
+    expect((await client.status()).enabled).toBe(true);
+    const large = client.putSandbox('box', { cgroup: 'x'.repeat(2000) });
+    await expect(large).rejects.toMatchObject({ code: 'AZ_BODY_TOO_LARGE' });
+
+    replace('mode: fast\n');
+    await says(/AZ_POLICY_INVALID: .*:1: mode is "fast"\n.*\n.*the policy from before holds/);
+    const { alerts, enabled } = await client.status();
+    expect([alerts.map(({ code }) => code), enabled]).toEqual([
+      ['AZ_POLICY_INVALID', 'AZ_POLICY_KEPT'],
+      true,
+    ]);
+
+    // SIGHUP does not wait for the watch, and does not end the service.
+    writeFileSync(file, 'mode: off\nlog: {level: warn}\n');
+    child.kill('SIGHUP');
+    await expect.poll(async () => (await policy()).refused).toBeNull();
+    await expect.poll(async () => (await client.status()).enabled).toBe(false);
+    expect(output.stderr).not.toMatch(/log\.level/);
+    expect(child.exitCode).toBeNull();
   });
 
   it('ends with 0 when a host drains it, and another may start right after', async () => {

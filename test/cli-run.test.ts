@@ -134,6 +134,7 @@ function serve(controller: MemoryController) {
         started: await controller.status(),
         ended,
       },
+      ...{ reload: () => {}, on: () => () => {} },
       stop: () => controller.drain().then(() => end()),
     };
   };

@@ -48,7 +48,7 @@ describe('the client', () => {
   it('has no method too few', () => {
     const methods: Record<keyof ControllerApi, string> = {
       ...{ putTemplate: '', putSandbox: '', getSandbox: '', deleteSandbox: '', event: '', prePause: '' },
-      ...{ postResume: '', wake: '', status: '', disable: '', drain: '' },
+      ...{ postResume: '', wake: '', explain: '', status: '', disable: '', drain: '' },
     };
     for (const name of Object.keys(methods)) expect(client).toHaveProperty(name);
   });

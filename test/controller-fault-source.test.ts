@@ -2,6 +2,8 @@ import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import type { Server, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Policies } from '../src/controller/policies.js';
+import { LivePolicy } from '../src/policy/live.js';
 import { AgentController } from '../src/controller/controller.js';
 import { openFaultSource, readsOf, seenBy, type FaultSource } from '../src/controller/fault-source.js';
 import { close, tryLock } from '../src/native/files.js';
@@ -102,7 +104,12 @@ test('what a pager reads that has taken over is known too; of one that does not 
   await pagerOf({ ...rest, ...answers() });
   const policy = withDefaults({ paths: { stateDir: folder, runtimeDir: folder } });
   const telemetry = createTelemetry(policy.otel, { version: 'test' });
-  const controller = await AgentController.over(client, policy, telemetry, await open('reads'));
+  const controller = await AgentController.over(
+    client,
+    new Policies(new LivePolicy(policy)),
+    telemetry,
+    await open('reads'),
+  );
   const next = createReadLog();
   const told = async (): Promise<[string, number]> => {
     const { faults, lostReads } = (await controller.status()).probes;

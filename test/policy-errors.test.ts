@@ -30,7 +30,7 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'unknown key that is like no other',
       'zebra: 1\n',
       'agentzip.yaml:1: zebra is not a known key',
-      'allowed: version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, dashboard, log',
+      'allowed: version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, dashboard, log, overrides',
     ],
     [
       'out of range',
@@ -110,7 +110,7 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'a list',
       '- mode: off\n',
       'agentzip.yaml:1: the policy is a list',
-      'allowed: the keys version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, dashboard, log',
+      'allowed: the keys version, mode, paths, pager, encoding, pageout, pressure, prefetch, detect, hosts, trust, otel, server, dashboard, log, overrides',
     ],
     [
       'a runtime directory whose socket would have too long a name',

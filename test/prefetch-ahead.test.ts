@@ -5,6 +5,7 @@ import { Following } from '../src/controller/following.js';
 import { Forerunner } from '../src/controller/forerunner.js';
 import type { OnDemand } from '../src/controller/demand-faults.js';
 import type { Member } from '../src/controller/member.js';
+import { Policies } from '../src/controller/policies.js';
 import type { Predictor } from '../src/controller/predictor.js';
 import { Registry } from '../src/controller/registry.js';
 import type { Sandbox } from '../src/controller/sandbox.js';
@@ -12,6 +13,7 @@ import { Mark } from '../src/controller/usage.js';
 import { PAGE } from '../src/native/libc.js';
 import type { PagerClient } from '../src/pager/client.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
+import { LivePolicy } from '../src/policy/live.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { Python } from './support/python.js';
 import { until } from './support/controller.js';
@@ -49,9 +51,10 @@ function forerunner(enabled = true): Forerunner {
   const policy = { ...DEFAULT_POLICY, prefetch: { ...DEFAULT_POLICY.prefetch, enabled } };
   const follow = (_sandbox: Sandbox, of: Member, page: number): number[] =>
     [1, 2, 3, 4].map((distance) => page + distance).filter((near) => of.usage.mark(near) === Mark.NONE);
+  const policies = new Policies(new LivePolicy(policy));
   const waited: OnDemand = (_sandbox, of, page) => void (of.usage.demanded(page) && early.push(page));
   const pager = { expect: async (slots: Uint32Array) => void expected.push(...slots) };
-  const context = { policy, pager: pager as unknown as PagerClient, pollProbes: () => {}, waited };
+  const context = { policies, pager: pager as unknown as PagerClient, pollProbes: () => {}, waited };
   return new Forerunner(context, { follow } as unknown as Predictor);
 }
 

@@ -28,6 +28,7 @@ const REQUESTS: Record<string, { body?: unknown; calls?: keyof ControllerApi }> 
   'PUT /v1/templates/{id}': { body: { pid: 1, tenant: 'acme' }, calls: 'putTemplate' },
   'PUT /v1/sandboxes/{id}': { body: { pids: [1], template: 't' }, calls: 'putSandbox' },
   'GET /v1/sandboxes/{id}': { calls: 'getSandbox' },
+  'GET /v1/sandboxes/{id}/explain': { calls: 'explain' },
   'DELETE /v1/sandboxes/{id}': { calls: 'deleteSandbox' },
   'POST /v1/sandboxes/{id}/events': {
     body: { type: 'llm_request_sent', expectedMs: 5, model: 'm', traceparent: 'x', tool: 't', at: 1 },

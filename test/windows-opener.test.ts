@@ -2,11 +2,14 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { HostEvent } from '../src/controller/api.js';
 import type { Context } from '../src/controller/context.js';
 import { Events } from '../src/controller/events.js';
+import type { Observer } from '../src/controller/observer.js';
+import { Policies } from '../src/controller/policies.js';
 import { Predictions } from '../src/controller/predictions.js';
 import { Sandbox } from '../src/controller/sandbox.js';
 import { WindowOpener } from '../src/controller/window-opener.js';
 import type { WindowRunner } from '../src/controller/window-runner.js';
 import { withDefaults } from '../src/policy/defaults.js';
+import { LivePolicy } from '../src/policy/live.js';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -18,7 +21,11 @@ function start(mode: 'proactive' | 'pressure') {
   const skipped: string[] = [];
   const host = { short: false };
   const context = {
-    ...{ policy: withDefaults({ mode }), predictions: new Predictions(), hostPressure: host },
+    ...{
+      policies: new Policies(new LivePolicy(withDefaults({ mode }))),
+      predictions: new Predictions(),
+      hostPressure: host,
+    },
     ...{ registry: { all: () => [sandbox] }, events: new Events() },
     metrics: { windowSkipped: (reason: string) => skipped.push(reason) },
   } as unknown as Context;
@@ -28,7 +35,7 @@ function start(mode: 'proactive' | 'pressure') {
       opened.push([event, predictedMs]);
     },
   } as unknown as WindowRunner;
-  const opener = new WindowOpener(context, runner, () => true);
+  const opener = new WindowOpener(context, runner, {} as Observer, () => true);
   const wait = (event: Partial<HostEvent> = {}): void => {
     const request: HostEvent = { type: 'llm_request_sent', ...event };
     sandbox.waited(request, false);

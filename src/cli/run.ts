@@ -6,6 +6,7 @@ interface RunFlags {
   runtimeDir?: string;
   stateDir?: string;
   hosts?: string[];
+  dryRun?: boolean;
 }
 
 const names = (text: string): string[] => text.split(',').map((name) => name.trim());
@@ -22,9 +23,11 @@ export function runCommand(): Command {
       'platforms whose sandboxes are found, with commas between; see docs/hosts.md',
       names,
     )
-    .action(async ({ policy, runtimeDir, stateDir, hosts }: RunFlags) => {
+    .option('--dry-run', 'say what would be done, and do nothing: no pager, no swap device, no page-out')
+    .action(async ({ policy, runtimeDir, stateDir, hosts, dryRun }: RunFlags) => {
       // Loaded here: the other commands need neither OpenTelemetry nor the native libraries.
       const { runService } = await import('../plugin/service.js');
-      await runService({ policyFile: policy, runtimeDir, stateDir, hosts }, { print, warn, printError });
+      const options = { policyFile: policy, runtimeDir, stateDir, hosts, dryRun };
+      await runService(options, { print, warn, printError });
     });
 }

@@ -17,17 +17,23 @@ export interface Prospect {
   skippedInRow: number;
 }
 
+/** Waits shorter than this are left alone, ms. */
+export const leastWindowMs = (
+  { pageout, pressure }: Pick<Policy, 'pageout' | 'pressure'>,
+  memoryShort: boolean,
+): number => (memoryShort ? Math.min(pressure.minWindowMs, pageout.minWindowMs) : pageout.minWindowMs);
+
 /**
  * Why a wait is left alone; null: it is used. `memoryShort`: the host is short of memory, see HostMemory. Then shorter
  * waits are used too, and whatever they cost: pages that go out keep the host from reclaiming others.
  */
 export function skipReason(
   { expectedMs, lowMs, costMs, streamMs, skippedInRow }: Prospect,
-  { mode, pageout, pressure }: Pick<Policy, 'mode' | 'pageout' | 'pressure'>,
+  policy: Pick<Policy, 'mode' | 'pageout' | 'pressure'>,
   memoryShort: boolean,
 ): SkipReason | null {
-  if (mode === 'pressure' && !memoryShort) return 'memory_suffices';
-  const leastMs = memoryShort ? Math.min(pressure.minWindowMs, pageout.minWindowMs) : pageout.minWindowMs;
+  if (policy.mode === 'pressure' && !memoryShort) return 'memory_suffices';
+  const leastMs = leastWindowMs(policy, memoryShort);
   if (expectedMs !== undefined) return expectedMs < leastMs ? 'expected_short' : null;
   if (lowMs === null) return null;
   if (lowMs < leastMs) return 'predicted_short';

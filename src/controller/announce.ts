@@ -1,5 +1,5 @@
 import { pagesOf, type Range } from '../memory/restore.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { Member } from './member.js';
 
 /**
@@ -7,7 +7,7 @@ import type { Member } from './member.js';
  * for, and are not taken for such. For `announce` of memory/restore.
  */
 export function announcer(
-  pager: Pick<PagerClient, 'expect'>,
+  pager: Pick<Pager, 'expect'>,
   member: Pick<Member, 'look'>,
 ): (vector: readonly Range[]) => Promise<void> {
   return async (vector) => {

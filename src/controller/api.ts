@@ -1,4 +1,5 @@
 import type { EncodingCounts, PagerInfo, StoreMemory } from '../pager/protocol.js';
+import type { Override, Policy } from '../policy/policy.js';
 import type { Phase } from '../telemetry/phase-detector.js';
 
 /** What the plugin (and through it every host) may ask of the controller. Bytes are bytes, times are milliseconds. */
@@ -153,6 +154,36 @@ export interface WindowSummary {
   prefetchedPages: number;
 }
 
+/** What a page-out would have been asked for, of a wait in mode `observe` or in a dry run. */
+export interface WouldPageOut {
+  /** Unix time in ms. */
+  at: number;
+  bytes: number;
+  /** How long the host expected the wait to last; what was predicted; null: not known. */
+  expectedMs: number | null;
+  predictedMs: number | null;
+}
+
+/** Why something is as it is. */
+export interface Decision {
+  /** `mode`, `trust domain`, `template`, `phase`, `wait`, `last window` or `prefetch`. */
+  what: string;
+  /** Null: there is none. */
+  value: string | null;
+  because: string;
+  /** What it was decided by; null: not known. */
+  numbers: Record<string, number | string | boolean | null>;
+}
+
+export interface Explanation {
+  id: string;
+  decisions: Decision[];
+  /** Overrides of the policy that match it, in the order of the file; `at`: FILE:LINE. */
+  overrides: { at: string | null; match: Override['match']; set: Override['set'] }[];
+  /** What holds for it, overrides included. */
+  policy: Pick<Policy, 'mode' | 'encoding' | 'pageout' | 'prefetch' | 'trust'>;
+}
+
 export interface SandboxStatus {
   id: string;
   template: string | null;
@@ -187,6 +218,9 @@ export interface SandboxStatus {
   demandFaults: number;
   prefetchedPages: number;
   wastedPages: number;
+  /** Waits that would have had a window, in mode `observe` or in a dry run, and the last of them. */
+  observedWindows: number;
+  wouldPageOut: WouldPageOut | null;
 }
 
 /** A platform whose sandboxes are found. */
@@ -206,6 +240,20 @@ export interface Alert {
   code: string;
   message: string;
   remedy: string;
+}
+
+/** Which policy holds. */
+export interface PolicyStatus {
+  /** Where it was read; null: nowhere. */
+  file: string | null;
+  /** Unix time in ms. */
+  loadedAt: number;
+  /** Changes taken over since the start. */
+  changes: number;
+  /** Why the file as it stands now was refused; the policy before it holds. */
+  refused: Alert | null;
+  /** Keys that differ in the file and hold when AgentZip is started anew. */
+  kept: string[];
 }
 
 export interface Status {
@@ -239,6 +287,9 @@ export interface Status {
     /** The standby that could take over now. */
     standbyPid: number | null;
   };
+  policy: PolicyStatus;
+  /** Nothing is done, whatever the policy says. */
+  dryRun: boolean;
   /** What an operator must know now. */
   alerts: Alert[];
   /** `warnings`: what of it can not be told. */
@@ -266,6 +317,8 @@ export interface ControllerApi {
   putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus>;
   putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus>;
   getSandbox(id: string): Promise<SandboxStatus>;
+  /** Why it is treated as it is. */
+  explain(id: string): Promise<Explanation>;
   /** Pages it back in first when its processes still live. */
   deleteSandbox(id: string): Promise<void>;
   /** Returns as soon as the event is taken; work goes on behind it. */

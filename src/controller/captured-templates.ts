@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
 import { PAGE } from '../native/libc.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { Policy } from '../policy/policy.js';
 import { readPackRegions, whileWriting, writePack, type PackPage } from '../store/pack.js';
 import { capture } from './capture.js';
@@ -52,7 +52,7 @@ export class CapturedTemplates {
   private readonly troubles = new Map<string, string>();
 
   constructor(
-    private readonly pager: PagerClient,
+    private readonly pager: Pager,
     private readonly folder: string,
     private readonly policy: Pick<Policy, 'hosts' | 'trust'>,
     /** Those that are registered. */

@@ -1,11 +1,12 @@
 import type { Metrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Events } from './events.js';
 import type { OnDemand } from './demand-faults.js';
 import type { HostPressure } from './host-pressure.js';
+import type { Policies } from './policies.js';
 import type { Predictions } from './predictions.js';
 import type { Predictor } from './predictor.js';
 import type { Sandbox } from './sandbox.js';
@@ -17,8 +18,10 @@ import type { Turns } from './turns.js';
 
 /** What the parts of the controller share. */
 export interface Context {
+  /** Of the host; what holds for a sandbox is in `policies`. */
   readonly policy: Policy;
-  readonly pager: PagerClient;
+  readonly policies: Policies;
+  readonly pager: Pager;
   readonly info: PagerInfo;
   readonly registry: Registry;
   readonly templates: Templates;

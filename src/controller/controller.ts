@@ -3,15 +3,16 @@ import { version } from '../paths.js';
 import { userNamespace } from '../memory/process.js';
 import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
 import { startPager } from '../pager/start.js';
 import type { HostAdapter } from '../hosts/adapter.js';
-import type { Policy } from '../policy/policy.js';
-import type { Probes } from '../telemetry/probes.js';
+import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
+import { AbsentPager } from './absent-pager.js';
 import {
   EVENT_TYPES,
   type ControllerApi,
+  type Explanation,
   type HostEvent,
   type Phase,
   type SandboxSpec,
@@ -28,10 +29,13 @@ import { DemandFaults } from './demand-faults.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Events } from './events.js';
+import { explain } from './explain.js';
 import { openFaultSource, readsOf, seenBy, type FaultSource } from './fault-source.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
 import { Hosts } from './hosts.js';
+import { Observer } from './observer.js';
+import { compresses, type Policies } from './policies.js';
 import { Predictions } from './predictions.js';
 import { Forerunner } from './forerunner.js';
 import { ModelFiles } from './model-file.js';
@@ -42,7 +46,7 @@ import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Finding, Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
-import { alertsOf, readingOf, sandboxStatus } from './status.js';
+import { alertsOf, policyAlerts, policyStatus, readingOf, sandboxStatus } from './status.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
 import { WindowOpener } from './window-opener.js';
@@ -68,7 +72,12 @@ export interface Controller extends ControllerApi {
 }
 
 /** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
-export async function createController(policy: Policy, telemetry: Telemetry): Promise<Controller> {
+export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
+  const policy = policies.live.current;
+  if (policies.dryRun) {
+    const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
+    return AgentController.over(new AbsentPager(), policies, telemetry, source, adaptersOf(policy.hosts));
+  }
   const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
@@ -82,7 +91,7 @@ export async function createController(policy: Policy, telemetry: Telemetry): Pr
   });
   try {
     const source = await openFaultSource(pager, policy.detect);
-    return await AgentController.over(pager, policy, telemetry, source, adaptersOf(policy.hosts));
+    return await AgentController.over(pager, policies, telemetry, source, adaptersOf(policy.hosts));
   } catch (error) {
     pager.close();
     throw error;
@@ -95,15 +104,16 @@ export class AgentController implements Controller {
   private readonly startedAt = Date.now();
   private readonly restorer: Restorer;
   private readonly runner: WindowRunner;
+  private readonly observer: Observer;
   private readonly opener: WindowOpener;
   private readonly following: Following;
-  private readonly detection: Detection;
+  private detection: Detection;
   private readonly demand: DemandFaults;
   private readonly probes: Probes;
   private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
   private readonly dropping: NodeJS.Timeout;
-  private enabled: boolean;
+  private enabled = true;
 
   private constructor(
     private readonly context: Context,
@@ -112,25 +122,21 @@ export class AgentController implements Controller {
     private readonly own: { pids: number[] },
     adapters: readonly HostAdapter[],
   ) {
-    this.enabled = context.policy.mode === 'proactive' || context.policy.mode === 'pressure';
     this.events = context.events;
     const { registry, owners } = context;
     const probes = (this.probes = source.probes);
     this.demand = new DemandFaults(source.reads, registry, owners);
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
-    this.opener = new WindowOpener(context, this.runner, () => this.enabled);
-    this.detection = new Detection({
-      ...{ policy: context.policy.detect, probes, registry },
-      poll: () => this.following.poll(),
-      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
-    });
+    this.observer = new Observer(context);
+    this.opener = new WindowOpener(context, this.runner, this.observer, () => this.enabled);
+    this.detection = this.detect();
     const forerunner = new Forerunner(context, context.predictor);
     const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
     this.following = new Following(probes, registry, vacant, forerunner, this.demand);
     this.following.watch = this.detection.watch;
     const { intervalMs, capture } = context.policy.hosts;
-    this.hosts = new Hosts(registry, this.detection, adapters, intervalMs, {
+    this.hosts = new Hosts(registry, () => this.detection, adapters, intervalMs, {
       register: (id, spec, finding) => this.register(id, spec, finding),
       remove: (id) => this.deleteSandbox(id),
       bringBack: (sandbox) => this.bringBack(sandbox, 'shutdown'),
@@ -148,16 +154,18 @@ export class AgentController implements Controller {
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
+    context.policies.live.onChange((changed) => this.policyChanged(changed));
   }
 
   /** A controller over a pager that is connected, and what tells of faults; it closes both. */
   static async over(
-    pager: PagerClient,
-    policy: Policy,
+    pager: Pager,
+    policies: Policies,
     telemetry: Telemetry,
     source: FaultSource,
     adapters: readonly HostAdapter[] = [],
   ): Promise<AgentController> {
+    const policy = policies.live.current;
     const info = await pager.request('hello', {});
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
@@ -169,13 +177,19 @@ export class AgentController implements Controller {
     const checkProcess = (pid: number): void => registry.checkProcess(pid);
     const templates = new Templates(pager, `${stateDir}/templates`, checkProcess, captured);
     const models = new Models(new ModelFiles(`${stateDir}/prefetch`));
-    const metrics = createMetrics(telemetry.meter, async () =>
-      readingOf(await controller.status(), telemetry.droppedSpans()),
-    );
+    const instruments = () =>
+      createMetrics(telemetry.meter, async () =>
+        readingOf(await controller.status(), telemetry.droppedSpans()),
+      );
+    let metrics = instruments();
+    telemetry.onRenew = () => (metrics = instruments());
     const controller: AgentController = new AgentController(
       {
-        ...{ policy, pager, info, registry, templates, telemetry, metrics },
-        predictor: new Predictor(models, templates, policy.prefetch, () => info.swapType),
+        ...{ policy, policies, pager, info, registry, templates, telemetry },
+        get metrics() {
+          return metrics;
+        },
+        predictor: new Predictor(models, templates, policies, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
         events: new Events(),
@@ -197,7 +211,8 @@ export class AgentController implements Controller {
   async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
     const { registry, templates } = this.context;
     const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
-    const template = await templates.put(id, spec, inUse);
+    const { dryRun } = this.context.policies;
+    const template = await templates.put(id, spec, inUse, dryRun);
     const { packs } = await this.pagerStatus();
     return describe(template, packs, this.context.predictor.models);
   }
@@ -226,9 +241,11 @@ export class AgentController implements Controller {
   }
 
   private register(id: string, spec: SandboxSpec, finding: Finding | null): void {
-    const { registry, policy } = this.context;
-    const domain = trustDomain({ id, tenant: spec.tenant, template: spec.template }, policy.trust.domain);
-    this.detection.add(registry.add(id, spec, domain, finding));
+    const { registry, policies } = this.context;
+    const { tenant, template } = spec;
+    const rule = policies.for({ sandbox: id, tenant, template }).trust.domain;
+    const domain = trustDomain({ id, tenant, template }, rule);
+    this.detection.add(registry.add(id, spec, domain, finding, rule));
   }
 
   /** What a host says of processes counts before what was found out of them. */
@@ -257,6 +274,10 @@ export class AgentController implements Controller {
   async getSandbox(id: string): Promise<SandboxStatus> {
     const status = await this.pagerStatus();
     return sandboxStatus(this.context, this.context.registry.get(id), status);
+  }
+
+  async explain(id: string): Promise<Explanation> {
+    return explain(this.context, this.context.registry.get(id), this.enabled);
   }
 
   async deleteSandbox(id: string): Promise<void> {
@@ -314,6 +335,7 @@ export class AgentController implements Controller {
     if (event.type === 'tool_start') this.following.hurry();
     const streamMs = sandbox.streamed(event.type);
     if (streamMs !== null) predictions.streamed(sandbox, streamMs);
+    if (ends !== null) this.observer.end(sandbox, ends);
     // A window that ended early, for its budget, leaves the prefetch to the event that ends the wait.
     if (ends !== null && !sandbox.endWindow(ends) && !sandbox.prefetched) this.prefetchLate(sandbox);
     if (opens) this.opener.use(sandbox, event);
@@ -334,14 +356,14 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, predictor, info, hostPressure } = this.context;
+    const { registry, templates, predictor, info, hostPressure, policy, policies } = this.context;
     const pager = await this.pagerStatus();
     const { events, dropped } = this.probes.stats();
     const templateStatuses = templates.statuses(pager.packs, predictor.models);
     return {
       version,
       uptimeMs: Date.now() - this.startedAt,
-      enabled: this.enabled,
+      enabled: this.enabled && compresses(policy.mode),
       pid: process.pid,
       pager: {
         pid: info.pid,
@@ -364,7 +386,13 @@ export class AgentController implements Controller {
         standbyPid: pager.standbyPid,
       },
       memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
-      alerts: [...alertsOf(pager, templateStatuses), ...predictor.models.alerts],
+      policy: policyStatus(policies.live),
+      dryRun: policies.dryRun,
+      alerts: [
+        ...policyAlerts(policies.live),
+        ...alertsOf(pager, templateStatuses),
+        ...predictor.models.alerts,
+      ],
       probes: {
         attached: [...this.probes.attached],
         warnings: [
@@ -419,6 +447,31 @@ export class AgentController implements Controller {
     this.demand.close();
     this.context.pager.close();
     await this.pagerGone;
+  }
+
+  private detect(): Detection {
+    const { policy, registry } = this.context;
+    return new Detection({
+      ...{ policy: policy.detect, probes: this.probes, registry },
+      poll: () => this.following.poll(),
+      onPhase: (sandbox, phase) => this.detected(sandbox, phase),
+    });
+  }
+
+  /** Whose pages may not go out any more has no window; what is looked for from outside is looked for anew. */
+  private policyChanged(changed: readonly string[]): void {
+    const { registry, policies } = this.context;
+    for (const sandbox of registry.all()) if (!policies.acts(sandbox)) sandbox.endWindow('shutdown');
+    if (!changed.some((key) => Detection.COPIED.includes(key))) return;
+    this.detection.close();
+    this.detection = this.detect();
+    this.following.watch = this.detection.watch;
+    for (const sandbox of registry.all()) {
+      if (sandbox.phaseSource === 'host') continue;
+      sandbox.phaseSource = 'none';
+      this.detected(sandbox, 'unknown');
+      this.detection.add(sandbox);
+    }
   }
 
   /** The pager's standby has taken over. What had been claimed and not refined waits in no queue any more. */

@@ -30,6 +30,10 @@ export function eventOf(before: Phase, now: Exclude<Phase, 'unknown'>): EventTyp
 
 /** Finds out what sandboxes do whose hosts do not say it. */
 export class Detection {
+  /** What is given to the probes at the start; the limits are read as they are used. */
+  static readonly COPIED: readonly string[] = [
+    ...['detect.enabled', 'detect.endpoints', 'detect.refreshMs', 'detect.inbound', 'detect.inboundExec'],
+  ];
   /** Of all sandboxes that are not their hosts'; null when the policy or the probes say no. */
   readonly watch: PhaseWatch | null;
   private readonly endpoints: Endpoints;
@@ -41,6 +45,7 @@ export class Detection {
   /** Tag → calls that its platform said have begun and not ended: what stands for each where else a pid does. */
   private readonly calls = new Map<number, number[]>();
   private lastCall = 0;
+  private readonly inbound: readonly number[] = [];
 
   constructor(options: DetectionOptions) {
     const { policy, probes, registry, poll, onPhase } = options;
@@ -63,7 +68,8 @@ export class Detection {
     });
     this.watch = policy.enabled && watch.able ? watch : null;
     if (this.watch === null) return;
-    for (const port of policy.inbound) probes.addInbound(port);
+    this.inbound = [...policy.inbound];
+    for (const port of this.inbound) probes.addInbound(port);
     probes.onNews(poll);
   }
 
@@ -132,7 +138,10 @@ export class Detection {
     this.watch?.remove(sandbox.tag);
   }
 
+  /** Nothing is watched any more, and the probes look for nothing of it. */
   close(): void {
+    for (const port of this.inbound) this.probes.removeInbound(port);
+    for (const id of this.cgroups.values()) this.probes.removeCgroup(id);
     this.endpoints.close();
     this.watch?.close();
   }

@@ -1,3 +1,4 @@
+import type { AgentZipError } from '../errors.js';
 import type { Phase, PhaseSource, SkipReason, WindowSummary } from './api.js';
 
 /** What the controller tells of as it happens. Times are milliseconds. */
@@ -8,6 +9,17 @@ export interface ControllerEvents {
   windowOpened: { sandbox: string; expectedMs: number | null; predictedMs: number | null };
   /** It is over and nothing works for it any more; its prefetch may still come. */
   windowEnded: { sandbox: string; window: WindowSummary };
+  /** A window would have opened now, and `bytes` would have been asked to go: mode `observe`, or a dry run. */
+  windowObserved: {
+    sandbox: string;
+    bytes: number;
+    expectedMs: number | null;
+    predictedMs: number | null;
+  };
+  /** The policy has changed: keys that hold now, and keys that differ and hold when AgentZip is started anew. */
+  policyChanged: { changed: string[]; kept: string[] };
+  /** The policy's file has changed and was refused; the old policy holds. */
+  policyRefused: { error: AgentZipError };
   /** A wait was left alone. */
   windowSkipped: { sandbox: string; reason: SkipReason };
 }

@@ -1,5 +1,5 @@
 import { explain } from '../errors.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { DemandReads } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
@@ -14,7 +14,7 @@ export interface FaultSource {
 }
 
 /** The reads of the pager that runs now; null, with a warning, when it does not tell. */
-export async function readsOf(pager: PagerClient, warnings: string[]): Promise<DemandReads | null> {
+export async function readsOf(pager: Pager, warnings: string[]): Promise<DemandReads | null> {
   let reason = 'it is older; drain and start again to have it replaced';
   try {
     const reads = await pager.demandReads();
@@ -29,10 +29,7 @@ export async function readsOf(pager: PagerClient, warnings: string[]): Promise<D
 const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
 
 /** Loads the probes: those of page faults only when the policy wants them or the pager does not tell. Where they do not run, it does. */
-export async function openFaultSource(
-  pager: PagerClient,
-  { faults }: Policy['detect'],
-): Promise<FaultSource> {
+export async function openFaultSource(pager: Pager, { faults }: Policy['detect']): Promise<FaultSource> {
   const warnings: string[] = [];
   const reads = faults === 'reads' ? await readsOf(pager, warnings) : null;
   const probes = Probes.load({ without: reads === null ? [] : FAULT_PROGRAMS });

@@ -16,13 +16,14 @@ export class Forerunner {
   private running = false;
 
   constructor(
-    private readonly context: Pick<Context, 'policy' | 'pager' | 'pollProbes' | 'waited'>,
+    private readonly context: Pick<Context, 'policies' | 'pager' | 'pollProbes' | 'waited'>,
     private readonly predictor: Predictor,
   ) {}
 
   /** A tool has waited for a page. */
   demanded(sandbox: Sandbox, member: Member, page: number): void {
-    if (!this.context.policy.prefetch.enabled || sandbox.paused || sandbox.window?.open === true) return;
+    if (sandbox.paused || sandbox.window?.open === true) return;
+    if (!this.context.policies.of(sandbox).prefetch.enabled) return;
     const next = this.predictor.follow(sandbox, member, page).slice(0, sandbox.prefetchRoom);
     if (next.length === 0) return;
     let entry = this.waiting.get(member);

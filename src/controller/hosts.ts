@@ -22,7 +22,7 @@ export class Hosts {
 
   constructor(
     private readonly registry: Context['registry'],
-    private readonly detection: Detection,
+    private readonly detection: () => Detection,
     adapters: readonly HostAdapter[],
     intervalMs: number,
     private readonly actions: HostsActions,
@@ -52,13 +52,13 @@ export class Hosts {
     const sandbox = this.spokenFor(host, id);
     if (sandbox === undefined) return;
     if (type === 'tool_start' && name !== undefined) sandbox.tools.name(name);
-    this.detection.tool(sandbox, type);
+    this.detection().tool(sandbox, type);
   }
 
   private frozen(host: string, id: string, on: boolean): void {
     const sandbox = this.spokenFor(host, id);
     if (sandbox === undefined) return;
-    this.detection.suspend(sandbox, on);
+    this.detection().suspend(sandbox, on);
     this.actions.take(
       sandbox,
       on ? { type: 'llm_request_sent', model: FROZEN_MODEL } : { type: 'tool_start' },

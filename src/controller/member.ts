@@ -6,7 +6,7 @@ import { byteTable, wordTable, type PageTable } from '../memory/page-table.js';
 import { identify, isAlive, type ProcessId } from '../memory/process.js';
 import { solePages } from '../memory/references.js';
 import { forEachPage, rangesOfPages } from '../memory/restore.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { Forecast } from './forecast.js';
 import { Usage, type Outcome } from './usage.js';
 
@@ -133,7 +133,7 @@ export class Member {
    * Pages whose memory is still taken although they are out: those that were written when they went. A clean page is
    * freed at once. Ask when the writes have settled, after a look.
    */
-  async cachedPages(pager: PagerClient): Promise<number[]> {
+  async cachedPages(pager: Pager): Promise<number[]> {
     const left: number[] = [];
     this.cached.forEach((page, state) => {
       if (!this.isOut(page)) this.cached.set(page, 0);

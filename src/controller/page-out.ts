@@ -59,7 +59,7 @@ export class PageOut {
   /** Over what the kernel kept as well, for as long as that becomes less. Returns what was seen last. */
   private async passes(job: WindowJob, turn: Turn, spent: { cpuMs: number }): Promise<Looks> {
     const { sandbox, window } = job;
-    const { retries } = this.context.policy.pageout;
+    const { retries } = this.context.policies.of(sandbox).pageout;
     let looks: Looks = new Map();
     let kept = pagesOf(sandbox).owned;
     for (let pass = 0; pass <= retries && window.open; pass++) {
@@ -73,11 +73,11 @@ export class PageOut {
   }
 
   private async once(job: WindowJob, turn: Turn, spent: { cpuMs: number }): Promise<void> {
-    const { policy, pager } = this.context;
+    const { policies, pager } = this.context;
     const { sequence } = await pager.request('sequence', {});
     for (const member of membersOf(job.sandbox)) {
       if (!job.window.open) return;
-      const ranges = member.goingOut(policy.pageout.hotPhases);
+      const ranges = member.goingOut(policies.of(job.sandbox).pageout.hotPhases);
       member.leaving(ranges, sequence);
       const { cpuMs } = await pageOut(member.pidfd, ranges, this.advice(job, turn));
       job.window.worked();
@@ -85,8 +85,8 @@ export class PageOut {
     }
   }
 
-  private advice({ window }: WindowJob, turn: Turn): AdviceOptions {
-    const vectorBytes = this.context.policy.pageout.vectorKiB * 1024;
+  private advice({ sandbox, window }: WindowJob, turn: Turn): AdviceOptions {
+    const vectorBytes = this.context.policies.of(sandbox).pageout.vectorKiB * 1024;
     return { vectorBytes, cancelled: () => !window.open, turn };
   }
 

@@ -1,9 +1,9 @@
 import { commandName } from '../memory/process.js';
 import { PAGE } from '../native/libc.js';
-import type { Policy } from '../policy/policy.js';
 import { Forecast } from './forecast.js';
 import type { Member } from './member.js';
 import type { Learnt, Models } from './models.js';
+import type { Policies } from './policies.js';
 import { placeBets, type Bet } from './prefetch.js';
 import { hashOf } from './prefetch-model.js';
 import { noCounts, type PhaseCounts } from './prefetch-score.js';
@@ -22,7 +22,7 @@ export class Predictor {
   constructor(
     readonly models: Models,
     private readonly templates: Templates,
-    private readonly policy: Policy['prefetch'],
+    private readonly policies: Pick<Policies, 'of'>,
     private readonly swapType: () => number,
   ) {}
 
@@ -39,7 +39,7 @@ export class Predictor {
   /** Chooses what to put back in a sandbox that is prepared. */
   foresee(sandbox: Sandbox): Bet<Member>[] {
     const learnt = this.models.of(sandbox);
-    const { minUse, maxWaste, maxMiB } = this.policy;
+    const { minUse, maxWaste, maxMiB } = this.policies.of(sandbox).prefetch;
     sandbox.prefetchRoom = (maxMiB * MIB) / PAGE;
     const { tools } = sandbox;
     const tool = hashOf(tools.next);

@@ -54,6 +54,13 @@ export class PrefetchScore {
     return ahead < ENOUGH_PAGES ? 1 : aheadUsed / ahead;
   }
 
+  /** Of late; null: nothing was put back, or used. */
+  get figures(): { accuracy: number | null; coverage: number | null; phases: number } {
+    const { used, wasted, demand } = this.recent;
+    const { phases } = this;
+    return { accuracy: quotient(used, used + wasted), coverage: quotient(used, used + demand), phases };
+  }
+
   /** Of several scores as of one. */
   static status(scores: readonly PrefetchScore[]): PrefetchStatus {
     const sum = (of: (score: PrefetchScore) => number): number =>

@@ -64,12 +64,18 @@ export class Registry {
   }
 
   /** Registers a sandbox with the processes it has now. Throws what {@link findProcesses} does, and AZ_PROCESS_CLAIMED. */
-  add(id: string, spec: SandboxSpec, domain: string, finding: Finding | null = null): Sandbox {
+  add(
+    id: string,
+    spec: SandboxSpec,
+    domain: string,
+    finding: Finding | null = null,
+    rule?: Sandbox['rule'],
+  ): Sandbox {
     checkName('the id of a sandbox', id);
     if (spec.tenant !== undefined) checkName('a tenant', spec.tenant);
     const membership = findProcesses(spec, TABLE, this.own);
     this.refuseClaimed(membership);
-    const sandbox = new Sandbox(id, spec, membership, domain, this.freeTag(), finding);
+    const sandbox = new Sandbox(id, spec, membership, domain, this.freeTag(), finding, rule);
     this.byId.set(id, sandbox);
     this.byTag.set(sandbox.tag, sandbox);
     for (const pid of membership.first) this.join(sandbox, pid);

@@ -24,7 +24,7 @@ export class Restorer {
 
   /** Does what the prefetch will need and takes time. */
   prepare(sandbox: Sandbox): void {
-    if (!this.context.policy.prefetch.enabled) return;
+    if (!this.context.policies.of(sandbox).prefetch.enabled) return;
     sandbox.prepared = true;
     this.context.predictor.prepare(sandbox);
     noteSlots(this.context, sandbox);
@@ -32,9 +32,9 @@ export class Restorer {
 
   /** Puts back what the next tool will probably use. */
   async prefetch(sandbox: Sandbox): Promise<Restored> {
-    const { policy, predictor, turns, pollProbes } = this.context;
+    const { policies, predictor, turns, pollProbes } = this.context;
     sandbox.prefetched = true;
-    if (!policy.prefetch.enabled) return NOTHING;
+    if (!policies.of(sandbox).prefetch.enabled) return NOTHING;
     pollProbes();
     const signal = sandbox.prefetchSignal;
     if (!sandbox.prepared) this.prepare(sandbox);

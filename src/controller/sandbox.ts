@@ -1,3 +1,4 @@
+import type { Policy } from '../policy/policy.js';
 import type { Membership } from '../hosts/plain.js';
 import { byteTable } from '../memory/page-table.js';
 import { isAlive } from '../memory/process.js';
@@ -10,12 +11,28 @@ import type {
   SandboxSpec,
   SkipReason,
   WindowSummary,
+  WouldPageOut,
 } from './api.js';
+import type { Prospect } from './admission.js';
 import type { Member } from './member.js';
 import type { EndReason } from './phases.js';
 import type { PhaseCounts } from './prefetch-score.js';
 import { RecentTools } from './recent-tools.js';
 import { Window } from './window.js';
+
+/** What was made of a wait. */
+export interface Judgement {
+  /** Unix time in ms. */
+  at: number;
+  /** Null: it is used. */
+  reason: SkipReason | null;
+  prospect: Prospect;
+  medianMs: number | null;
+  leastMs: number;
+  memoryShort: boolean;
+  /** A window opened, and was not only thought of. */
+  acted: boolean;
+}
 
 /** One job after the other, in the order they were asked for; a job that fails does not stop the next. */
 class Serial {
@@ -80,6 +97,10 @@ export class Sandbox {
   skippedWindows = 0;
   lastSkip: SkipReason | null = null;
   skippedInRow = 0;
+  /** The last wait that began, and what it was judged by; null: none has begun. */
+  judged: Judgement | null = null;
+  observedWindows = 0;
+  wouldPageOut: WouldPageOut | null = null;
   readonly tools = new RecentTools();
   /** Pages that may still be put back before the next wait. */
   prefetchRoom = 0;
@@ -97,6 +118,8 @@ export class Sandbox {
     readonly tag: number,
     /** Null: a host has registered it. */
     public finding: Finding | null = null,
+    /** `trust.domain` when it was registered. */
+    readonly rule: Policy['trust']['domain'] = 'tenant-template',
   ) {
     this.mode = spec.mode ?? 'reclaim';
   }

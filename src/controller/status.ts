@@ -2,7 +2,16 @@ import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import type { Reading } from '../otel/metrics.js';
 import type { PagerStatus } from '../pager/protocol.js';
-import type { Alert, DriftCause, OpenWindow, SandboxStatus, Status, TemplateStatus } from './api.js';
+import type { LivePolicy } from '../policy/live.js';
+import type {
+  Alert,
+  DriftCause,
+  OpenWindow,
+  PolicyStatus,
+  SandboxStatus,
+  Status,
+  TemplateStatus,
+} from './api.js';
 import type { Context } from './context.js';
 import type { Sandbox } from './sandbox.js';
 import type { Window } from './window.js';
@@ -49,6 +58,8 @@ export function sandboxStatus(
     demandFaults: sandbox.demandFaults,
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,
+    observedWindows: sandbox.observedWindows,
+    wouldPageOut: sandbox.wouldPageOut,
   };
 }
 
@@ -64,6 +75,19 @@ const CAUSES: Record<DriftCause, string> = {
   new_content: 'they are of a kind that was not there before: new content',
   collision: 'what looks like a base for them is none: collision',
 };
+
+const alertOf = ({ code, message, remedy }: AgentZipError): Alert => ({ code, message, remedy });
+
+export function policyStatus({ file, loadedAt, generation, refused, kept }: LivePolicy): PolicyStatus {
+  return { file, loadedAt, changes: generation, refused: refused && alertOf(refused), kept: [...kept] };
+}
+
+/** What is wrong with the policy's file. */
+export function policyAlerts({ refused, kept }: LivePolicy): Alert[] {
+  const found = refused === null ? [] : [refused];
+  if (kept.length > 0) found.push(new AgentZipError('AZ_POLICY_KEPT', { keys: kept.join(', ') }));
+  return found.map(alertOf);
+}
 
 /** What is wrong with the store or its templates, in the words of the errors' table. */
 export function alertsOf(pager: PagerStatus, templates: readonly TemplateStatus[]): Alert[] {
@@ -85,7 +109,7 @@ export function alertsOf(pager: PagerStatus, templates: readonly TemplateStatus[
     const [usual, recent] = [usualRatio, recentRatio].map((ratio) => ratio.toFixed(1));
     found.push(new AgentZipError('AZ_RATIO_DRIFT', { template: id, recent, usual, cause: CAUSES[cause] }));
   }
-  return found.map(({ code, message, remedy }) => ({ code, message, remedy }));
+  return found.map(alertOf);
 }
 
 const sum = (sandboxes: readonly SandboxStatus[], value: (sandbox: SandboxStatus) => number): number =>

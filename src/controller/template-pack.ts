@@ -1,5 +1,5 @@
 import { AgentZipError } from '../errors.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { MemorySource } from '../store/memory-source.js';
 import { readPackRegions } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
@@ -27,7 +27,7 @@ export interface Template {
 
 /** Makes the pager load a pack. AZ_PACK_INVALID. */
 export async function loadTemplate(
-  pager: PagerClient,
+  pager: Pager,
   id: string,
   name: string,
   spec: TemplateSpec,
@@ -43,4 +43,13 @@ export async function loadTemplate(
   const addresses = new TemplateAddresses(regions);
   const compression = new Compression();
   return { id, name, ...owner, pack, path, pages, distinctPages, addresses, compression, spec, memory };
+}
+
+/** Stands for a template where nothing is captured: in a dry run. */
+export function emptyTemplate(id: string, spec: TemplateSpec): Template {
+  return {
+    ...{ id, name: id, tenant: spec.tenant ?? null, public: spec.public ?? false, spec },
+    ...{ pack: 0, path: '', pages: 0, distinctPages: 0, memory: null },
+    ...{ addresses: new TemplateAddresses([]), compression: new Compression() },
+  };
 }

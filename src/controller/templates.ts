@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { AgentZipError } from '../errors.js';
 import { PAGE } from '../native/libc.js';
 import { identify } from '../memory/process.js';
-import type { PagerClient } from '../pager/client.js';
+import type { Pager } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
 import { isMemoryPackOf, removeMemoryPack, writeMemoryPack } from '../store/memory-pack.js';
 import { isIntact } from '../store/memory-source.js';
@@ -13,7 +13,7 @@ import type { CapturedTemplates } from './captured-templates.js';
 import { mayUseTemplate } from './domain.js';
 import type { Models } from './models.js';
 import type { Sandbox } from './sandbox.js';
-import { loadTemplate, type Template } from './template-pack.js';
+import { emptyTemplate, loadTemplate, type Template } from './template-pack.js';
 import type { Window } from './window.js';
 
 /** Ids become file names. */
@@ -24,7 +24,7 @@ export class Templates {
   private readonly byId = new Map<string, Template>();
 
   constructor(
-    private readonly pager: PagerClient,
+    private readonly pager: Pager,
     /** Where captured packs are kept. */
     private readonly folder: string,
     /** Throws when a process may not be captured. */
@@ -54,9 +54,10 @@ export class Templates {
 
   /**
    * Registers a template: captures a process or takes a pack. The same request again changes nothing. `inUse`: a
-   * sandbox refers to the id, so another one may not take its place (AZ_TEMPLATE_IN_USE).
+   * sandbox refers to the id, so another one may not take its place (AZ_TEMPLATE_IN_USE). `dryRun`: no process is captured,
+   * nothing is written.
    */
-  async put(id: string, spec: TemplateSpec, inUse: boolean): Promise<Template> {
+  async put(id: string, spec: TemplateSpec, inUse: boolean, dryRun = false): Promise<Template> {
     if (!ID.test(id)) {
       throw new AgentZipError('AZ_BAD_REQUEST', {
         what: 'the id of a template has 1 to 128 letters, digits, dots, dashes and underscores',
@@ -71,6 +72,7 @@ export class Templates {
       throw new AgentZipError('AZ_BAD_REQUEST', { what: 'give exactly one of pid, pack and memoryFile' });
     }
     if (spec.pid !== undefined) this.checkProcess(spec.pid);
+    if (dryRun && spec.pack === undefined) return this.pretend(id, spec);
     if (known !== undefined) await this.unload(known);
     const path = spec.pack ?? (await this.make(id, spec));
     return this.load(id, spec, path);
@@ -82,6 +84,12 @@ export class Templates {
 
   private async load(id: string, spec: TemplateSpec, path: string): Promise<Template> {
     const template = await loadTemplate(this.pager, id, id, spec, path);
+    this.byId.set(id, template);
+    return template;
+  }
+
+  private pretend(id: string, spec: TemplateSpec): Template {
+    const template = emptyTemplate(id, spec);
     this.byId.set(id, template);
     return template;
   }
@@ -127,7 +135,7 @@ export class Templates {
       throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id }, { cause });
     }
     this.byId.delete(id);
-    if (spec.pack === undefined) removeMemoryPack(path);
+    if (spec.pack === undefined && path !== '') removeMemoryPack(path);
   }
 }
 

@@ -1,6 +1,7 @@
-import { skipReason } from './admission.js';
+import { leastWindowMs, skipReason } from './admission.js';
 import type { HostEvent, SkipReason } from './api.js';
 import type { Context } from './context.js';
+import type { Observer } from './observer.js';
 import type { Sandbox } from './sandbox.js';
 import type { WindowRunner } from './window-runner.js';
 
@@ -9,6 +10,7 @@ export class WindowOpener {
   constructor(
     private readonly context: Context,
     private readonly runner: WindowRunner,
+    private readonly observer: Observer,
     private readonly enabled: () => boolean,
   ) {}
 
@@ -34,12 +36,21 @@ export class WindowOpener {
   }
 
   private may(sandbox: Sandbox): boolean {
-    return this.enabled() && sandbox.mode === 'reclaim' && !sandbox.paused && sandbox.window?.open !== true;
+    const { policies } = this.context;
+    const watches = policies.of(sandbox).mode !== 'off';
+    return (
+      this.enabled() &&
+      watches &&
+      sandbox.mode === 'reclaim' &&
+      !sandbox.paused &&
+      sandbox.window?.open !== true
+    );
   }
 
   /** Opens a window, or says why not. */
   private consider(sandbox: Sandbox, event: HostEvent): SkipReason | null {
-    const { policy, predictions, hostPressure } = this.context;
+    const { policies, predictions, hostPressure } = this.context;
+    const policy = policies.of(sandbox);
     const { expectedMs } = event;
     const { skippedInRow } = sandbox;
     const { medianMs, lowMs } = predictions.wait(sandbox, event.model);
@@ -47,7 +58,13 @@ export class WindowOpener {
     const streamMs = policy.prefetch.start === 'first_token' ? 0 : predictions.streamAtLeast(sandbox);
     const prospect = { expectedMs, lowMs, costMs, streamMs, skippedInRow };
     const reason = skipReason(prospect, policy, hostPressure.short);
-    if (reason === null) this.runner.open(sandbox, event, expectedMs ?? medianMs);
-    return reason;
+    const acted = policies.acts(sandbox);
+    const { short: memoryShort } = hostPressure;
+    const leastMs = leastWindowMs(policy, memoryShort);
+    sandbox.judged = { at: Date.now(), reason, prospect, medianMs, leastMs, memoryShort, acted };
+    if (reason !== null) return reason;
+    if (acted) this.runner.open(sandbox, event, expectedMs ?? medianMs);
+    else this.observer.open(sandbox, event, expectedMs ?? medianMs);
+    return null;
   }
 }

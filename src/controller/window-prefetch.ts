@@ -45,9 +45,10 @@ export class WindowPrefetch {
 
   /** How long the pages may stay out while the model streams: they are wanted when it ends. */
   private lullMs(sandbox: Sandbox): number {
-    const { policy, predictions } = this.context;
-    if (policy.prefetch.start === 'first_token') return 0;
-    if (policy.prefetch.start === 'response_end') return NEVER_MS;
+    const { policies, predictions } = this.context;
+    const { start } = policies.of(sandbox).prefetch;
+    if (start === 'first_token') return 0;
+    if (start === 'response_end') return NEVER_MS;
     return predictions.streamAtLeast(sandbox) - LEAD_MS - LEAD_FACTOR * sandbox.lastPrefetchMs;
   }
 }

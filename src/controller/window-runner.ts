@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WindowSpan } from '../otel/window.js';
 import type { RefineResult } from '../pager/protocol.js';
+import type { Policy } from '../policy/policy.js';
 import { unixMs } from '../schedule/clock.js';
 import type { HostEvent, WindowSummary } from './api.js';
 import { ClaimFollower } from './claim-follower.js';
@@ -102,7 +103,11 @@ export class WindowRunner {
 
   private async openAtPager({ sandbox, window }: WindowJob): Promise<void> {
     const endsInMs = window.predictedMs ?? undefined;
-    await this.context.pager.request('openWindow', { owner: sandbox.id, endsInMs });
+    const { policies, pager } = this.context;
+    // The level is the pager's: it was started with it.
+    const encoding: Partial<Policy['encoding']> = { ...policies.of(sandbox).encoding };
+    delete encoding.level;
+    await pager.request('openWindow', { owner: sandbox.id, endsInMs, encoding });
   }
 
   /**

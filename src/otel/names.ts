@@ -37,6 +37,8 @@ export const ATTRIBUTES = {
   predictedMs: 'agentzip.window.predicted_ms',
   /** From its end until the last system call or refine job for it had ended. */
   stopMs: 'agentzip.window.stop_ms',
+  /** Nothing was done: what would have been. */
+  dryRun: 'agentzip.dry_run',
   /** Waits of the sandbox before it that were left alone, since the last window. */
   skippedBefore: 'agentzip.window.skipped_before',
   model: 'agentzip.model',

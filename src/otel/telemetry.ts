@@ -24,10 +24,15 @@ const REQUEST_TIMEOUT_MS = 3_000;
 const SHUTDOWN_MS = 4_000;
 
 export interface Telemetry {
-  tracer: Tracer;
-  meter: Meter;
+  /** Those of now; another one after {@link Telemetry.renew}. */
+  readonly tracer: Tracer;
+  readonly meter: Meter;
   /** Spans lost so far because a collector or file did not take them. */
   droppedSpans(): number;
+  /** Other settings from now on; what has been recorded goes where it was to go. Throws AZ_OTEL_FILE, and changes nothing. */
+  renew(settings: OtelSettings): void;
+  /** Called when the meter has become another one: instruments have to be made anew. */
+  onRenew: () => void;
   /** Exports what is left. Never rejects, and takes about 4 s at most. */
   shutdown(): Promise<void>;
 }
@@ -37,6 +42,46 @@ export interface Emitter {
   version: string;
   /** Tells apart several AgentZips; default: the process id. */
   instance?: string;
+}
+
+/** Tracer and meter of one set of settings. */
+class Providers {
+  readonly tracer: Tracer;
+  readonly meter: Meter;
+  private readonly queues: SpanQueue[];
+  private readonly tracers: BasicTracerProvider;
+  private readonly meters: MeterProvider;
+
+  constructor(settings: OtelSettings, { version, instance }: Emitter, exporter?: SpanExporter) {
+    const resource = resourceFromAttributes({
+      [ATTR_SERVICE_NAME]: 'agentzip',
+      [ATTR_SERVICE_VERSION]: version,
+      [ATTR_SERVICE_INSTANCE_ID]: instance ?? String(process.pid),
+    });
+    const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
+    this.queues = exporters.map(
+      (each) => new SpanQueue({ exporter: each, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),
+    );
+    this.tracers = new BasicTracerProvider({
+      resource,
+      sampler: this.queues.length > 0 ? new AlwaysOnSampler() : new AlwaysOffSampler(),
+      spanProcessors: this.queues,
+    });
+    this.meters = new MeterProvider({ resource, readers: metricReaders(settings) });
+    this.tracer = this.tracers.getTracer('agentzip', version);
+    this.meter = this.meters.getMeter('agentzip', version);
+  }
+
+  dropped(): number {
+    return this.queues.reduce((sum, queue) => sum + queue.dropped, 0);
+  }
+
+  async shutdown(): Promise<void> {
+    await Promise.all([
+      within(SHUTDOWN_MS + 1_000, this.tracers.shutdown()),
+      within(SHUTDOWN_MS, this.meters.shutdown({ timeoutMillis: SHUTDOWN_MS })),
+    ]);
+  }
 }
 
 /**
@@ -49,30 +94,30 @@ export function createTelemetry(
   emitter: Emitter,
   exporter?: SpanExporter,
 ): Telemetry {
-  const resource = resourceFromAttributes({
-    [ATTR_SERVICE_NAME]: 'agentzip',
-    [ATTR_SERVICE_VERSION]: emitter.version,
-    [ATTR_SERVICE_INSTANCE_ID]: emitter.instance ?? String(process.pid),
-  });
-  const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
-  const queues = exporters.map(
-    (exporter) => new SpanQueue({ exporter, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),
-  );
-  const tracers = new BasicTracerProvider({
-    resource,
-    sampler: queues.length > 0 ? new AlwaysOnSampler() : new AlwaysOffSampler(),
-    spanProcessors: queues,
-  });
-  const meters = new MeterProvider({ resource, readers: metricReaders(settings) });
+  // The host's own exporter outlives a change of settings.
+  const lasting = exporter && { export: exporter.export.bind(exporter), shutdown: async () => {} };
+  let now = new Providers(settings, emitter, lasting);
+  const past: Providers[] = [];
+  const ending: Promise<void>[] = [];
   return {
-    tracer: tracers.getTracer('agentzip', emitter.version),
-    meter: meters.getMeter('agentzip', emitter.version),
-    droppedSpans: () => queues.reduce((sum, queue) => sum + queue.dropped, 0),
+    get tracer() {
+      return now.tracer;
+    },
+    get meter() {
+      return now.meter;
+    },
+    onRenew: () => {},
+    droppedSpans: () => [...past, now].reduce((sum, each) => sum + each.dropped(), 0),
+    renew(next) {
+      const providers = new Providers(next, emitter, lasting);
+      past.push(now);
+      ending.push(now.shutdown());
+      now = providers;
+      this.onRenew();
+    },
     shutdown: async () => {
-      await Promise.all([
-        within(SHUTDOWN_MS + 1_000, tracers.shutdown()),
-        within(SHUTDOWN_MS, meters.shutdown({ timeoutMillis: SHUTDOWN_MS })),
-      ]);
+      await Promise.all([...ending, now.shutdown()]);
+      if (exporter !== undefined) await within(SHUTDOWN_MS, exporter.shutdown());
     },
   };
 }

@@ -35,7 +35,7 @@ export class PagerClient {
   /** Settles when the connection is gone for good; every request under way is then rejected with AZ_PAGER_LOST. */
   readonly closed: Promise<void>;
   private readonly waiting = new Map<number, Waiting>();
-  private readonly openWindows = new Set<string>();
+  private readonly openWindows = new Map<string, Requests['openWindow']['request']>();
   private socket: Socket | null = null;
   /** Why no other pager is expected on this connection: it was closed, drained, or is lost. */
   private ending = false;
@@ -63,7 +63,10 @@ export class PagerClient {
     return new Promise((resolve, reject) => {
       if (this.ending && this.socket === null) return reject(lost('the connection is closed'));
       const { owner } = request as { owner?: string };
-      if (op === 'openWindow') this.openWindows.add(owner as string);
+      if (op === 'openWindow') {
+        const { encoding } = request as Requests['openWindow']['request'];
+        this.openWindows.set(owner as string, { owner: owner as string, encoding });
+      }
       if (op === 'closeWindow' || op === 'forget') this.openWindows.delete(owner as string);
       this.send(op, request, resolve as (reply: unknown) => void, reject, tail);
     });
@@ -174,10 +177,10 @@ export class PagerClient {
       this.onTakeover(info as PagerInfo);
     };
     this.send('hello', {}, welcome, () => {});
-    for (const owner of this.openWindows)
+    for (const window of this.openWindows.values())
       this.send(
         'openWindow',
-        { owner },
+        window,
         () => {},
         () => {},
       );
@@ -205,6 +208,22 @@ export class PagerClient {
     waiting.reject(new AgentZipError(known, details));
   }
 }
+
+/** What the controller needs of a pager. */
+export type Pager = Pick<
+  PagerClient,
+  | 'request'
+  | 'claim'
+  | 'writtenSince'
+  | 'expect'
+  | 'demandReads'
+  | 'watch'
+  | 'free'
+  | 'closed'
+  | 'onTakeover'
+  | 'takeovers'
+  | 'close'
+>;
 
 function connectTo(socketPath: string): Promise<Socket> {
   return new Promise((resolve, reject) => {

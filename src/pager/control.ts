@@ -42,11 +42,11 @@ export function createHandlers(
       if (!(await engine.unloadPack(pack))) throw refuse('unloadPack', `pages still rest on pack ${pack}`);
       return {};
     },
-    openWindow({ owner, endsInMs }) {
+    openWindow({ owner, endsInMs, encoding }) {
       // An owner without claims has nothing to refine; its first claim opens its queue.
       const id = register(engine, owner, null);
       shared.ownerStats.fill(0, id * OWNER_STATS, (id + 1) * OWNER_STATS);
-      queue.open(id, endsInMs ?? null);
+      queue.open(id, endsInMs ?? null, encoding);
       return {};
     },
     async closeWindow({ owner }) {

@@ -1,3 +1,4 @@
+import type { OwnerEncoding } from '../store/encoding.js';
 import type { FrontEndName } from './channel.js';
 
 /**
@@ -11,7 +12,8 @@ export interface PagerInfo {
   /** Block device that serves as swap, e.g. `/dev/loop3`. */
   device: string;
   /** How the kernel reaches the pager, and why this way. */
-  frontEnd: FrontEndName;
+  /** Null: there is no device. */
+  frontEnd: FrontEndName | null;
   frontEndReason: string;
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;
@@ -181,9 +183,10 @@ export interface Requests {
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
   /**
    * Refine this owner's staged pages from now on, in the order they were claimed. `endsInMs`: when its window will
-   * probably end; of several those that end soon come first.
+   * probably end; of several those that end soon come first. `encoding`: how its pages are stored from now on; default: as
+   * the pager was started.
    */
-  openWindow: { request: { owner: string; endsInMs?: number }; reply: object };
+  openWindow: { request: { owner: string; endsInMs?: number; encoding?: OwnerEncoding }; reply: object };
   /** Stop within the page in hand. */
   closeWindow: { request: { owner: string }; reply: RefineResult };
   /**

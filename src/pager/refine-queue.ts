@@ -1,6 +1,7 @@
 import type { Worker } from 'node:worker_threads';
 import { monotonicMs } from '../schedule/clock.js';
 import { FairQueue } from '../schedule/fair-queue.js';
+import type { OwnerEncoding } from '../store/encoding.js';
 import type { Unclaimed } from '../store/shrinker.js';
 import type { Trained } from '../store/training.js';
 import { Backlog, NO_PAGES, type Pages } from './backlog.js';
@@ -25,6 +26,8 @@ interface OwnerQueue {
   /** When its window will probably end, on the clock of monotonicMs. */
   deadline: number;
   times: RefineTimes;
+  /** How its pages are stored; undefined: as all are. */
+  encoding: OwnerEncoding | undefined;
   /** Batches of this owner at workers. */
   working: number;
   /** Waits for `working` to reach 0. */
@@ -116,15 +119,17 @@ export class RefineQueue {
   }
 
   /** `endsInMs`: when the window will probably end; null: not known. */
-  open(owner: number, endsInMs: number | null = null): void {
+  open(owner: number, endsInMs: number | null = null, encoding?: OwnerEncoding): void {
     const queue = this.queue(owner);
     queue.open = true;
     queue.deadline = endsInMs === null ? Infinity : monotonicMs() + endsInMs;
     queue.times = { ...NO_TIMES };
+    queue.encoding = encoding;
+    const clusters = encoding?.clusters ?? this.options.clusters;
     // What was not written since the last window opened has outlived a tool phase.
     queue.rested = queue.opened;
     queue.opened = this.options.sequence();
-    queue.clusterFrom = this.options.clusters && queue.rested !== null ? 0 : -1;
+    queue.clusterFrom = clusters && queue.rested !== null ? 0 : -1;
     Atomics.store(this.options.windowOpen, owner, 1);
     this.enlist(owner, queue);
     this.dispatch();
@@ -255,9 +260,9 @@ export class RefineQueue {
     flows.charge(owner, job.slots.length);
     this.enlist(owner, queue);
     queue.times.startedAtMs ??= monotonicMs();
-    const { domain, pack } = queue;
+    const { domain, pack, encoding } = queue;
     this.employ(worker, job, queue);
-    worker.postMessage({ op: 'refine', domain, pack, ...job } satisfies RefineRequest);
+    worker.postMessage({ op: 'refine', domain, pack, encoding, ...job } satisfies RefineRequest);
     return true;
   }
 
@@ -300,7 +305,7 @@ export class RefineQueue {
         fresh: new Backlog(),
         deferred: new Backlog(),
         ...{ opened: null, rested: null, clusterFrom: -1 },
-        ...{ deadline: Infinity, times: { ...NO_TIMES } },
+        ...{ deadline: Infinity, times: { ...NO_TIMES }, encoding: undefined },
         working: 0,
         idle: [],
       };

@@ -31,7 +31,8 @@ const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring,
 const clusterer = new Clusterer(tables, packs, ring, input.encoding.level);
 
 function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains: boolean } {
-  const { owner, domain, slots, templatePages } = batch;
+  const { owner, domain, slots, templatePages, encoding } = batch;
+  refiner.options = { ...input.encoding, ...encoding };
   const pack = packs.get(batch.pack);
   const filled = shared.counters[Counter.STAGED_BYTES] / input.stagingBytes;
   refiner.hurried = urgency.update(filled) !== 'idle';

@@ -1,6 +1,6 @@
 import type { ClusterTask } from '../store/clusterer.js';
 import type { PackMapping } from '../store/packs.js';
-import type { EncodingOptions } from '../store/encoding.js';
+import type { EncodingOptions, OwnerEncoding } from '../store/encoding.js';
 import type { Unclaimed } from '../store/shrinker.js';
 import type { StoreMapping } from '../store/tables.js';
 import type { Trained } from '../store/training.js';
@@ -89,6 +89,8 @@ export type RefineRequest =
       owner: number;
       domain: number;
       pack: number;
+      /** See openWindow. */
+      encoding: OwnerEncoding | undefined;
       slots: Uint32Array;
       templatePages: Uint32Array;
       /** They were only made smaller before, and are refined now. */

@@ -18,6 +18,11 @@ export class AgentZip {
     return this.running.policy;
   }
 
+  /** Reads the policy's file anew at once; it is watched anyway. `policyChanged` and `policyRefused` tell what came of it. */
+  reload(): void {
+    this.running.reload();
+  }
+
   /** Other hosts and `agentzip status` may use it meanwhile. */
   get socketPath(): string {
     return this.running.socketPath;

@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http';
 import type {
   ControllerApi,
+  Explanation,
   HostEvent,
   SandboxSpec,
   SandboxStatus,
@@ -57,6 +58,10 @@ export class AgentZipClient implements Remote {
 
   getSandbox(id: string): Promise<SandboxStatus> {
     return this.call({ method: 'GET', path: sandboxPath(id) });
+  }
+
+  explain(id: string): Promise<Explanation> {
+    return this.call({ method: 'GET', path: sandboxPath(id, 'explain') });
   }
 
   deleteSandbox(id: string): Promise<void> {

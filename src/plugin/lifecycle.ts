@@ -1,16 +1,22 @@
 import { resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { ControllerApi, Status } from '../controller/api.js';
 import { ADAPTER_NAMES } from '../controller/adapters.js';
 import { createController, type Controller } from '../controller/controller.js';
 import type { Events } from '../controller/events.js';
+import { Policies } from '../controller/policies.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy, parsePolicy } from '../policy/load.js';
+import { LivePolicy } from '../policy/live.js';
 import type { PartialPolicy, Policy } from '../policy/policy.js';
+import { FileWatch } from '../policy/watch.js';
 import { serveDashboard, type Served } from './dashboard/serve.js';
 import { quickChecks, requireHost } from './doctor.js';
+import { privileges } from './doctor/privileges.js';
+import { readText } from './doctor/requirement.js';
 import { DrainGate } from './drain-gate.js';
 import { asAgentZipError } from './http-errors.js';
 import { InstanceLock } from './lock.js';
@@ -28,6 +34,8 @@ export interface AgentZipOptions {
   stateDir?: string;
   /** Adapters that are enabled, besides those that the policy enables: names of `hosts` in the policy. */
   hosts?: readonly string[];
+  /** Finds out what sandboxes do and says what would be done, and does nothing: no pager, no swap device, no page-out. */
+  dryRun?: boolean;
   /** Gets every span, besides what `otel` of the policy names. */
   spanExporter?: SpanExporter;
   /** Told of errors that are no answer to anybody. */
@@ -37,6 +45,8 @@ export interface AgentZipOptions {
 /** What has been started. */
 export interface Running {
   readonly policy: Policy;
+  /** Reads the policy's file anew. Never throws: the events and the status tell what came of it. */
+  reload(): void;
   readonly socketPath: string;
   readonly api: ControllerApi;
   readonly events: Events;
@@ -49,28 +59,37 @@ export interface Running {
 
 /** See createAgentZip. */
 export async function startRunning(options: AgentZipOptions): Promise<Running> {
-  const policy = effectivePolicy(options);
-  requireHost(quickChecks(policy.pager.frontEnd));
+  const { policyFile } = options;
+  const live = new LivePolicy(
+    effectivePolicy(options),
+    policyFile === undefined ? null : resolve(policyFile),
+  );
+  const { frontEnd } = live.current.pager;
+  requireHost(options.dryRun ? privileges(readText, process.getuid?.() ?? -1) : quickChecks(frontEnd));
   const undo = new Undo();
   try {
-    return await start(policy, options, undo);
+    return await start(live, options, undo);
   } catch (error) {
     await undo.run().catch(() => {});
     throw error;
   }
 }
 
-async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Promise<Running> {
+async function start(live: LivePolicy, options: AgentZipOptions, undo: Undo): Promise<Running> {
+  const policy = live.current;
   const { group } = policy.server;
   const gid = group === null ? undefined : groupId(group);
   const lock = InstanceLock.take(policy.paths.runtimeDir, gid);
   undo.add(() => lock.release());
   const telemetry = createTelemetry(policy.otel, { version }, options.spanExporter);
   undo.add(() => telemetry.shutdown());
-  const api = await createController(policy, telemetry);
+  live.prepare = ({ otel }) => {
+    if (!isDeepStrictEqual(otel, policy.otel)) telemetry.renew(otel);
+  };
+  const api = await createController(new Policies(live, options.dryRun), telemetry);
   undo.add(() => api.close());
   try {
-    return await serve(api, policy, { ...options, gid }, undo);
+    return await serve(api, live, { ...options, gid }, undo);
   } catch (error) {
     // A swap device that nobody controls must not stay behind.
     await api.drain().catch(() => {});
@@ -80,17 +99,22 @@ async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Prom
 
 async function serve(
   api: Controller,
-  policy: Policy,
-  { gid, onError = () => {} }: AgentZipOptions & { gid?: number },
+  live: LivePolicy,
+  { gid, onError = () => {}, ...options }: AgentZipOptions & { gid?: number },
   undo: Undo,
 ): Promise<Running> {
-  const { maxBodyKiB, socketMode } = policy.server;
+  const policy = live.current;
   const socketPath = controlSocket(policy.paths.runtimeDir);
   const gate = new DrainGate(api);
   const started = await api.status();
   const server = await ControlServer.start(
     { api, gate },
-    { socketPath, mode: parseInt(socketMode, 8), gid, maxBodyKiB, onInternalError: onError },
+    {
+      ...{ socketPath, mode: parseInt(policy.server.socketMode, 8), gid, onInternalError: onError },
+      get maxBodyKiB() {
+        return policy.server.maxBodyKiB;
+      },
+    },
   );
   undo.add(() => server.close());
   api.events.onFailure = (error) => onError(asAgentZipError(error));
@@ -100,6 +124,7 @@ async function serve(
     return null;
   });
   if (dashboard !== null) undo.add(() => dashboard.close());
+  const reload = following(live, options, api.events, undo);
 
   const lost = api.pagerGone.then(async () => {
     await gate.settled();
@@ -112,7 +137,26 @@ async function serve(
     await gate.drain();
     await ended;
   };
-  return { policy, socketPath, api, events: api.events, dashboard, started, ended, stop };
+  return { policy, reload, socketPath, api, events: api.events, dashboard, started, ended, stop };
+}
+
+/** Reads the policy anew when its file changes; returns what does so at once. */
+function following(live: LivePolicy, options: AgentZipOptions, events: Events, undo: Undo): () => void {
+  const reload = (): void => {
+    try {
+      const { changed, kept } = live.reload(() => effectivePolicy(options));
+      if (changed.length + kept.length > 0) events.tell('policyChanged', { changed, kept });
+    } catch (error) {
+      events.tell('policyRefused', { error: asAgentZipError(error) });
+    }
+  };
+  if (live.file === null) return reload;
+  const watch = new FileWatch(live.file, reload);
+  undo.add(() => watch.close());
+  return () => {
+    watch.seen();
+    reload();
+  };
 }
 
 function givenPolicy({ policy, policyFile }: AgentZipOptions): Policy {

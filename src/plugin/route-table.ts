@@ -56,6 +56,11 @@ export const ROUTE_FACTS: Record<string, RouteFacts> = {
     ...{ body: 'empty', status: 204, answer: 'nothing' },
     errors: OF_SANDBOX,
   },
+  'GET /v1/sandboxes/{id}/explain': {
+    summary: 'Why a sandbox is treated as it is',
+    ...{ status: 200, answer: { type: 'Explanation' } },
+    errors: ['AZ_UNKNOWN_SANDBOX', ...PAGER],
+  },
   'POST /v1/sandboxes/{id}/events': {
     summary: 'Tell what the agent of a sandbox does',
     ...{ body: 'event', status: 202, answer: 'empty' },

@@ -65,6 +65,7 @@ const ROUTES: Record<string, Record<string, Route>> = {
       return { status: 204 };
     }),
   },
+  '/v1/sandboxes/{id}/explain': { GET: reads(async (api, id) => ok(await api.explain(id))) },
   '/v1/sandboxes/{id}/events': {
     POST: writes((api, id, body) => {
       api.event(id, hostEvent(body));

@@ -1,4 +1,4 @@
-import type { ControllerApi, HostEvent, SandboxStatus } from '../controller/api.js';
+import type { ControllerApi, Explanation, HostEvent, SandboxStatus } from '../controller/api.js';
 import { hostEvent } from './requests.js';
 
 type Facts<T extends HostEvent['type']> = Omit<HostEvent, 'type'> & { type?: T };
@@ -35,6 +35,11 @@ export class SandboxHandle {
 
   status(): Promise<SandboxStatus> {
     return this.api.getSandbox(this.id);
+  }
+
+  /** Why it is treated as it is. */
+  explain(): Promise<Explanation> {
+    return this.api.explain(this.id);
   }
 
   /** Resolves when every page is present; nothing goes out until {@link postResume}. */

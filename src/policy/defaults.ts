@@ -77,6 +77,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   server: { maxBodyKiB: 256, socketMode: '0600', group: null },
   dashboard: { enabled: false, host: '127.0.0.1', port: 0 },
   log: { level: 'info' },
+  overrides: [],
 };
 
 const isSection = (value: unknown): value is Record<string, unknown> =>

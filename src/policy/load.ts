@@ -28,12 +28,18 @@ interface Problem {
 
 function checkedPolicy(source: PolicySource): Policy {
   const problems = schemaErrors(source.value).map(problemOf);
-  const policy = withDefaults(problems.length === 0 ? (source.value as PartialPolicy) : {});
+  const given = problems.length === 0 ? (source.value as PartialPolicy) : {};
+  const policy = withDefaults(structuredClone(given));
   if (problems.length === 0) problems.push(...contradictions(policy));
   const located = problems.map((problem) => ({ ...problem, line: source.line(problem.path) }));
   located.sort((a, b) => a.line - b.line);
   const first = located[0];
-  if (!first) return policy;
+  if (!first) {
+    policy.overrides.forEach((override, i) => {
+      override.at = `${source.file}:${source.line(['overrides', String(i)])}`;
+    });
+    return policy;
+  }
   throw new AgentZipError('AZ_POLICY_INVALID', {
     file: source.file,
     line: first.line,
@@ -72,6 +78,12 @@ function problemOf(error: ErrorObject): Problem {
     const name = String(error.propertyName ?? error.params.propertyName);
     return { path: [...path, name], reason: 'is no header name', allowed: 'letters, digits, _ and -' };
   }
+  if (error.keyword === 'required') {
+    const name = String(error.params.missingProperty);
+    const missing = schemaAt([...path, name]) ?? {};
+    return { path: [...path, name], reason: 'is missing', allowed: allowedValues(missing) };
+  }
+  if (error.keyword === 'minProperties') return { path, reason: 'is empty', allowed: allowedValues(node) };
   if (error.keyword === 'maxLength') {
     return { path, reason: `has ${String(error.data).length} characters`, allowed: allowedValues(node) };
   }

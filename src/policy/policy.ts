@@ -92,6 +92,21 @@ export interface Policy {
   server: { maxBodyKiB: number; socketMode: string; group: string | null };
   dashboard: { enabled: boolean; host: '127.0.0.1' | '::1'; port: number };
   log: { level: 'error' | 'warn' | 'info' | 'debug' };
+  overrides: Override[];
+}
+
+/** Other settings for some sandboxes. Patterns are globs; every one given must match. */
+export interface Override {
+  match: { sandbox?: string; template?: string; tenant?: string };
+  set: {
+    mode?: Policy['mode'];
+    encoding?: Partial<Omit<Policy['encoding'], 'level'>>;
+    pageout?: Partial<Policy['pageout']>;
+    prefetch?: Partial<Policy['prefetch']>;
+    trust?: Partial<Policy['trust']>;
+  };
+  /** Where it stands, FILE:LINE; of a policy from a file. */
+  at?: string;
 }
 
 type Partly<T> = T extends readonly unknown[]

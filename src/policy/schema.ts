@@ -15,6 +15,11 @@ export interface SchemaNode {
   maxLength?: number;
   maxProperties?: number;
   maxItems?: number;
+  minProperties?: number;
+  minLength?: number;
+  required?: string[];
+  $ref?: string;
+  markdownDescription?: string;
   items?: SchemaNode;
   format?: string;
   pattern?: string;
@@ -73,6 +78,7 @@ const FORMATS: Record<string, { allowed: string; test: (text: string) => boolean
   },
   'regular-expression': { allowed: 'a regular expression', test: isRegularExpression },
   name: { allowed: 'a name', test: (text) => text !== '' && !text.includes('\0') },
+  glob: { allowed: 'a pattern: * for any characters, ? for one', test: (text) => text.length > 0 },
   'group-name': {
     allowed: 'the name of a group',
     test: (text) => /^[a-z_][a-z0-9_-]*\$?$/.test(text),
@@ -87,6 +93,8 @@ function load(): NonNullable<typeof compiled> {
   if (compiled) return compiled;
   const schema = JSON.parse(readFileSync(schemaFile, 'utf8')) as SchemaNode;
   const ajv = new Ajv({ allErrors: true, verbose: true, allowUnionTypes: true });
+  // What the reference page says besides; editors show it.
+  ajv.addKeyword('markdownDescription');
   for (const [name, { test }] of Object.entries(FORMATS)) ajv.addFormat(name, test);
   return (compiled = { schema, validate: ajv.compile<PartialPolicy>(schema) });
 }
@@ -97,12 +105,21 @@ export function schemaErrors(value: unknown): ErrorObject[] {
   return validate(value) ? [] : [...(validate.errors ?? [])];
 }
 
+/** Follows a reference to another key: what an override may set is what the key itself may be. */
+function resolved(node: SchemaNode): SchemaNode {
+  if (node.$ref === undefined) return node;
+  const path = node.$ref.split('/').filter((part) => part !== '#' && part !== 'properties');
+  return { ...schemaAt(path), ...node };
+}
+
 /** Schema of the value at `path`, or undefined for a key that does not exist. */
 export function schemaAt(path: readonly string[]): SchemaNode | undefined {
   let node: SchemaNode | undefined = load().schema;
   for (const key of path) {
     const more: boolean | SchemaNode | undefined = node?.items ?? node?.additionalProperties;
-    node = node?.properties?.[key] ?? (typeof more === 'object' ? more : undefined);
+    const next: SchemaNode | undefined =
+      node?.properties?.[key] ?? (typeof more === 'object' ? more : undefined);
+    node = next === undefined ? undefined : resolved(next);
   }
   return node;
 }
@@ -120,6 +137,7 @@ export function allowedValues(node: SchemaNode): string {
   if (node.enum) return node.enum.join(', ');
   if (node.properties) return `the keys ${Object.keys(node.properties).join(', ')}`;
   if (node.items) return `a list of at most ${node.maxItems}, each ${allowedValues(node.items)}`;
+  if (node.format === 'glob') return `a pattern, at most ${node.maxLength} characters`;
   if (node.type === 'object') return `at most ${node.maxProperties} names, each with a text`;
   const types = [node.type ?? []].flat();
   const words = types.map((type) => {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { isMap, isNode, LineCounter, parseDocument, type Document } from 'yaml';
+import { isMap, isNode, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
 import { AgentZipError } from '../errors.js';
 
 /** A policy is a page of text; more is a wrong file. */
@@ -53,6 +53,12 @@ export class PolicySource {
     let node: unknown = this.document.contents;
     let offset = 0;
     for (const key of path) {
+      if (isSeq(node)) {
+        const item: unknown = node.items[Number(key)];
+        offset = isNode(item) ? (item.range?.[0] ?? offset) : offset;
+        node = item;
+        continue;
+      }
       if (!isMap(node)) break;
       const pair = node.items.find((item) => isNode(item.key) && String(item.key) === key);
       if (!pair) break;

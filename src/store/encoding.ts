@@ -14,3 +14,6 @@ export interface EncodingOptions {
   /** Bases tried from each sketch index. */
   candidates: number;
 }
+
+/** What may differ from owner to owner; compressors are made for one level, and cost memory. */
+export type OwnerEncoding = Partial<Omit<EncodingOptions, 'level'>>;

@@ -85,7 +85,8 @@ export class Refiner {
   private readonly bases: Bases;
   /** What was found so far, its bytes at AT.best: length 0 is nothing. Bases are numbers in `bases`, -1 none. */
   private readonly best = { kind: 0, length: 0, name: 0, base: -1, second: -1, prefix: 0, prefixBytes: 0 };
-  private readonly capacity: number;
+  /** Bytes up to which a page is not kept raw. */
+  private capacity = PAGE;
   /** Of the dictionary tried last. */
   private version = 0;
 
@@ -95,8 +96,9 @@ export class Refiner {
     private readonly hashes: HashIndex,
     sketches: SketchIndex,
     private readonly ring: ResultRing,
-    private readonly options: EncodingOptions,
+    private chosen: EncodingOptions,
   ) {
+    const options = chosen;
     this.compressor = new ZstdCompressor(options.level);
     this.dictionaries = new Digests(digestMaker(Math.max(options.level, DICTIONARY_LEVEL)));
     this.hurriedDictionaries = new Digests(digestMaker(options.level));
@@ -106,8 +108,18 @@ export class Refiner {
     this.bases = new Bases(tables, this.decoder, sketches, this.workspace, {
       ...{ at: AT.bases, page: AT.page, sketch: AT.sketch },
     });
-    this.capacity = Math.floor(PAGE * options.cutoff);
+    this.options = options;
     this.shrinker = new Shrinker(this.workspace, AT.check, ring, this.capacity);
+  }
+
+  /** For the pages that come next; the level stays. */
+  set options(options: EncodingOptions) {
+    this.chosen = options;
+    this.capacity = Math.floor(PAGE * options.cutoff);
+  }
+
+  get options(): EncodingOptions {
+    return this.chosen;
   }
 
   /** See {@link Shrinker.pass}. */

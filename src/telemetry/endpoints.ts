@@ -93,6 +93,8 @@ export class Endpoints {
 
   close(): void {
     this.closed = true;
+    for (const { key } of this.known.values()) this.options.remove(key);
+    this.known.clear();
     if (this.timer !== null) clearTimeout(this.timer);
   }
 

@@ -168,6 +168,10 @@ export class Probes {
     this.live?.inbound.update(port, 1);
   }
 
+  removeInbound(port: number): void {
+    this.live?.inbound.delete(port);
+  }
+
   /** Processes that are brought into this cgroup from now on are tracked. `id`: inode of its folder. */
   addCgroup(id: bigint, tag: number): void {
     this.live?.cgroups.updateBytes(cgroupKey(id), tag);

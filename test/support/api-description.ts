@@ -5,7 +5,7 @@ import { TypeSchemas } from './type-schemas.js';
 
 /** Where the types are declared that are answered. */
 const SOURCES = ['src/controller/api.ts', 'src/plugin/routes.ts', 'src/plugin/http-errors.ts'];
-const ANSWERS = ['TemplateStatus', 'SandboxStatus', 'Status', 'Health', 'ErrorBody'];
+const ANSWERS = ['TemplateStatus', 'SandboxStatus', 'Explanation', 'Status', 'Health', 'ErrorBody'];
 
 interface Media {
   schema: Record<string, unknown>;

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentController } from '../../src/controller/controller.js';
+import { Policies } from '../../src/controller/policies.js';
 import type { HostAdapter } from '../../src/hosts/adapter.js';
-import { createTelemetry } from '../../src/otel/telemetry.js';
+import { createTelemetry, type Telemetry } from '../../src/otel/telemetry.js';
 import { withDefaults } from '../../src/policy/defaults.js';
+import { LivePolicy } from '../../src/policy/live.js';
 import type { PartialPolicy } from '../../src/policy/policy.js';
 import { Probes } from '../../src/telemetry/probes.js';
 import { Python } from './python.js';
@@ -18,7 +20,8 @@ export class Bench {
     readonly controller: AgentController,
     readonly pager: ScriptedPager,
     readonly folder: string,
-    private readonly telemetry: { shutdown(): Promise<void> },
+    readonly telemetry: Telemetry,
+    readonly live: LivePolicy,
   ) {}
 
   static async start(
@@ -30,11 +33,13 @@ export class Bench {
   ): Promise<Bench> {
     const { pager, client } = await ScriptedPager.start(script);
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
+    const live = new LivePolicy(policy);
     const telemetry = createTelemetry(policy.otel, { version: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
     const source = { probes, reads: null, warnings: [] };
-    const controller = await AgentController.over(client, policy, telemetry, source, adapters);
-    return new Bench(controller, pager, folder, telemetry);
+    const policies = new Policies(live);
+    const controller = await AgentController.over(client, policies, telemetry, source, adapters);
+    return new Bench(controller, pager, folder, telemetry, live);
   }
 
   async python(): Promise<Python> {

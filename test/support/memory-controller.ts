@@ -2,6 +2,7 @@ import { PrefetchScore } from '../../src/controller/prefetch-score.js';
 import { Compression } from '../../src/controller/compression.js';
 import type {
   ControllerApi,
+  Explanation,
   HostEvent,
   SandboxSpec,
   SandboxStatus,
@@ -9,6 +10,7 @@ import type {
   TemplateSpec,
   TemplateStatus,
 } from '../../src/controller/api.js';
+import { DEFAULT_POLICY } from '../../src/policy/defaults.js';
 import { AgentZipError } from '../../src/errors.js';
 
 export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => ({
@@ -37,6 +39,8 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     demandFaults: 3,
     prefetchedPages: 20,
     wastedPages: 1,
+    observedWindows: 1,
+    wouldPageOut: { at: 1, bytes: 4096, expectedMs: null, predictedMs: 10 },
   },
 });
 
@@ -68,6 +72,19 @@ export class MemoryController implements ControllerApi {
 
   async getSandbox(id: string): Promise<SandboxStatus> {
     return sandboxStatus(id, this.known(id));
+  }
+
+  async explain(id: string): Promise<Explanation> {
+    this.known(id);
+    const { mode, encoding, pageout, prefetch, trust } = DEFAULT_POLICY;
+    return {
+      id,
+      decisions: [
+        { what: 'mode', value: 'observe', because: 'override at /p:3', numbers: { at: 1, lowMs: null } },
+      ],
+      overrides: [{ at: '/p:3', match: { sandbox: '*' }, set: { mode: 'observe', pageout: { retries: 1 } } }],
+      policy: { mode, encoding, pageout, prefetch, trust },
+    };
   }
 
   async deleteSandbox(id: string): Promise<void> {
@@ -121,6 +138,8 @@ export class MemoryController implements ControllerApi {
           ...{ zstd: 0, raw: 0, staged: 0 },
         },
       },
+      policy: { file: '/p', loadedAt: 1, changes: 0, refused: null, kept: [] },
+      dryRun: false,
       alerts: [{ code: 'AZ_STORE_FULL', message: 'the store was full', remedy: 'raise it' }],
       memory: {
         ...{ totalBytes: 8 << 20, availableBytes: 4 << 20, somePercent: 0, fullPercent: null, short: false },

@@ -5,9 +5,7 @@ import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
 import type { Pager } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
-import { startPager } from '../pager/start.js';
 import { Probes } from '../telemetry/probes.js';
-import { AbsentPager } from './absent-pager.js';
 import {
   EVENT_TYPES,
   type ControllerApi,
@@ -45,7 +43,6 @@ import { Turns } from './turns.js';
 import { WindowOpener } from './window-opener.js';
 import { WindowRunner } from './window-runner.js';
 
-const MIB = 1 << 20;
 /** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
 const SHOWN_MS = 1000;
 /** What was learnt since is lost when the controller dies. */
@@ -58,29 +55,6 @@ export interface Controller extends ControllerApi {
   readonly events: Events;
   /** Ends what is going on and lets go of probes and pager. The pager lives on: what is out stays readable. */
   close(): Promise<void>;
-}
-
-/** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
-export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
-  const policy = policies.live.current;
-  if (policies.dryRun) return AgentController.over(new AbsentPager(), policies, telemetry, Probes.load());
-  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
-  const pager = await startPager({
-    runtimeDir: policy.paths.runtimeDir,
-    frontEnd,
-    deviceBytes: deviceMiB * MIB,
-    storeBytes: storeMiB * MIB,
-    stagingBytes: stagingMiB * MIB,
-    workers,
-    encoding: policy.encoding,
-    standby,
-  });
-  try {
-    return await AgentController.over(pager, policies, telemetry, Probes.load());
-  } catch (error) {
-    pager.close();
-    throw error;
-  }
 }
 
 export class AgentController implements Controller {

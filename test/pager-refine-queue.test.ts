@@ -163,3 +163,26 @@ test('what nobody claims is looked at once, after others, and only when it has b
   expect(next.unclaimed.after).toBe(first.unclaimed.until);
   expect(next.unclaimed.until).toBeGreaterThan(first.unclaimed.until);
 });
+
+test('what an owner is stored by goes with each of its batches, from the window on that says so', () => {
+  const { queue, worker, add } = start();
+  const encodings = (): unknown[] =>
+    worker.given.flatMap((request) => (request.op === 'refine' ? [[request.owner, request.encoding]] : []));
+  queue.open(1, null, { delta: false, clusters: false });
+  queue.open(2);
+  add(1, BATCH);
+  worker.done();
+  add(2, BATCH);
+  worker.done();
+  expect(encodings()).toEqual([
+    [1, { delta: false, clusters: false }],
+    [2, undefined],
+  ]);
+  void queue.close(1);
+  // In its second window pages would be put together, but for what it said.
+  queue.open(1, null, { clusters: false });
+  expect(worker.last).not.toBe('cluster 1');
+  void queue.close(1);
+  queue.open(1);
+  expect(worker.last).toBe('cluster 1');
+});

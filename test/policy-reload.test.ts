@@ -77,6 +77,15 @@ test('encoding: the next window tells the pager', async () => {
   expect(opened[1].encoding).not.toHaveProperty('level');
 });
 
+test('prefetch: what is bet holds from the next tool on', async () => {
+  const bets = async () =>
+    (await bench.controller.explain('one')).decisions.find(({ what }) => what === 'prefetch');
+  apply({ prefetch: { minUse: 0.7, start: 'first_token' } });
+  expect(await bets()).toMatchObject({ value: 'on', numbers: { minUse: 0.7 } });
+  apply({ prefetch: { enabled: false } });
+  expect(await bets()).toMatchObject({ value: 'off' });
+});
+
 test('pressure: the host is judged by the new thresholds at the next look', async () => {
   apply({ pressure: { availablePercent: 100 } });
   await until(async () => (await bench.controller.status()).memory.short);

@@ -1,14 +1,11 @@
 import { AgentZipError } from '../errors.js';
-import { version } from '../paths.js';
 import { userNamespace } from '../memory/process.js';
 import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
 import type { Pager } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
-import { startPager } from '../pager/start.js';
 import type { HostAdapter } from '../hosts/adapter.js';
-import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
-import { AbsentPager } from './absent-pager.js';
+import type { Probes } from '../telemetry/probes.js';
 import {
   EVENT_TYPES,
   type ControllerApi,
@@ -21,7 +18,6 @@ import {
   type TemplateSpec,
   type TemplateStatus,
 } from './api.js';
-import { adaptersOf } from './adapters.js';
 import { sameSandbox } from './adoption.js';
 import type { Context } from './context.js';
 import { CapturedTemplates } from './captured-templates.js';
@@ -30,12 +26,12 @@ import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './domain.js';
 import { Events } from './events.js';
 import { explain } from './explain.js';
-import { openFaultSource, readsOf, seenBy, type FaultSource } from './fault-source.js';
+import { readsOf, seenBy, type FaultSource } from './fault-source.js';
 import { Following, ProbeWatcher } from './following.js';
 import { HostPressure } from './host-pressure.js';
 import { Hosts } from './hosts.js';
 import { Observer } from './observer.js';
-import { compresses, type Policies } from './policies.js';
+import type { Policies } from './policies.js';
 import { Predictions } from './predictions.js';
 import { Forerunner } from './forerunner.js';
 import { ModelFiles } from './model-file.js';
@@ -46,15 +42,13 @@ import { Registry } from './registry.js';
 import { Restorer } from './restorer.js';
 import type { Finding, Sandbox } from './sandbox.js';
 import { SlotOwners } from './slot-owners.js';
-import { alertsOf, policyAlerts, policyStatus, readingOf, sandboxStatus } from './status.js';
+import { serviceStatus } from './service-status.js';
+import { readingOf, sandboxStatus } from './status.js';
 import { describe, Templates } from './templates.js';
 import { Turns } from './turns.js';
 import { WindowOpener } from './window-opener.js';
 import { WindowRunner } from './window-runner.js';
 
-const MIB = 1 << 20;
-/** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
-const SHOWN_MS = 1000;
 /** Longest time between two looks for captured templates that are unused. */
 const MOST_DROP_MS = 60_000;
 /** Sandboxes that were found within one that a host registers. */
@@ -69,33 +63,6 @@ export interface Controller extends ControllerApi {
   readonly events: Events;
   /** Ends what is going on and lets go of probes and pager. The pager lives on: what is out stays readable. */
   close(): Promise<void>;
-}
-
-/** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
-export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
-  const policy = policies.live.current;
-  if (policies.dryRun) {
-    const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
-    return AgentController.over(new AbsentPager(), policies, telemetry, source, adaptersOf(policy.hosts));
-  }
-  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
-  const pager = await startPager({
-    runtimeDir: policy.paths.runtimeDir,
-    frontEnd,
-    deviceBytes: deviceMiB * MIB,
-    storeBytes: storeMiB * MIB,
-    stagingBytes: stagingMiB * MIB,
-    workers,
-    encoding: policy.encoding,
-    standby,
-  });
-  try {
-    const source = await openFaultSource(pager, policy.detect);
-    return await AgentController.over(pager, policies, telemetry, source, adaptersOf(policy.hosts));
-  } catch (error) {
-    pager.close();
-    throw error;
-  }
 }
 
 export class AgentController implements Controller {
@@ -356,59 +323,16 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { registry, templates, predictor, info, hostPressure, policy, policies } = this.context;
-    const pager = await this.pagerStatus();
-    const { events, dropped } = this.probes.stats();
-    const templateStatuses = templates.statuses(pager.packs, predictor.models);
-    return {
-      version,
-      uptimeMs: Date.now() - this.startedAt,
-      enabled: this.enabled && compresses(policy.mode),
-      pid: process.pid,
-      pager: {
-        pid: info.pid,
-        device: info.device,
-        frontEnd: info.frontEnd,
-        frontEndReason: info.frontEndReason,
-        poolBytes: pager.poolBytes,
-        store: pager.store,
-        baseBytes: pager.baseBytes,
-        usedSlots: pager.usedSlots,
-        foreignSlots: pager.foreignSlots,
-        encodings: pager.encodings,
-        reads: pager.reads,
-        writes: pager.writes,
-        discards: pager.discards,
-        freedSlots: pager.freedSlots,
-        refusedWrites: pager.refusedWrites,
-        corruptPages: pager.corruptPages,
-        takeovers: pager.takeovers,
-        standbyPid: pager.standbyPid,
-      },
-      memory: { ...hostPressure.status(), warnings: [...hostPressure.warnings] },
-      policy: policyStatus(policies.live),
-      dryRun: policies.dryRun,
-      alerts: [
-        ...policyAlerts(policies.live),
-        ...alertsOf(pager, templateStatuses),
-        ...predictor.models.alerts,
-      ],
+    const { probes, demand, source, watcher, detection, hosts } = this;
+    const warnings = [...source.warnings, ...probes.warnings, ...watcher.warnings, ...detection.warnings];
+    const { events, dropped } = probes.stats();
+    return serviceStatus(this.context, await this.pagerStatus(), {
+      ...{ startedAt: this.startedAt, enabled: this.enabled, hosts: hosts.discovery.statuses },
       probes: {
-        attached: [...this.probes.attached],
-        warnings: [
-          ...this.source.warnings,
-          ...[...this.probes.warnings, ...this.watcher.warnings, ...this.detection.warnings],
-        ],
-        events,
-        dropped,
-        faults: seenBy(this.probes, this.demand),
-        lostReads: this.demand.lost,
+        ...{ attached: [...probes.attached], warnings, events, dropped },
+        ...{ faults: seenBy(probes, demand), lostReads: demand.lost },
       },
-      hosts: this.hosts.discovery.statuses,
-      sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
-      templates: templateStatuses,
-      templateWarnings: templates.captured.warnings,
-    };
+    });
   }
 
   disable(): void {

@@ -1,0 +1,38 @@
+import type { Telemetry } from '../otel/telemetry.js';
+import { startPager } from '../pager/start.js';
+import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
+import { adaptersOf } from './adapters.js';
+import { openFaultSource } from './fault-source.js';
+import { AbsentPager } from './absent-pager.js';
+import { AgentController, type Controller } from './controller.js';
+import type { Policies } from './policies.js';
+
+const MIB = 1 << 20;
+
+/** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
+export async function createController(policies: Policies, telemetry: Telemetry): Promise<Controller> {
+  const policy = policies.live.current;
+  const adapters = adaptersOf(policy.hosts);
+  if (policies.dryRun) {
+    const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
+    return AgentController.over(new AbsentPager(), policies, telemetry, source, adapters);
+  }
+  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
+  const pager = await startPager({
+    runtimeDir: policy.paths.runtimeDir,
+    frontEnd,
+    deviceBytes: deviceMiB * MIB,
+    storeBytes: storeMiB * MIB,
+    stagingBytes: stagingMiB * MIB,
+    workers,
+    encoding: policy.encoding,
+    standby,
+  });
+  try {
+    const source = await openFaultSource(pager, policy.detect);
+    return await AgentController.over(pager, policies, telemetry, source, adapters);
+  } catch (error) {
+    pager.close();
+    throw error;
+  }
+}

@@ -110,6 +110,13 @@ export interface PrefetchStatus {
   coverage: number | null;
 }
 
+/** A template whose process is being read. */
+export interface CaptureStatus {
+  id: string;
+  pages: number;
+  totalPages: number;
+}
+
 export interface TemplateStatus {
   id: string;
   tenant: string | null;
@@ -215,11 +222,15 @@ export interface Status {
   probes: { attached: string[]; warnings: string[]; events: number; dropped: number };
   sandboxes: SandboxStatus[];
   templates: TemplateStatus[];
+  /** Captures that go on now. */
+  captures: CaptureStatus[];
 }
 
 /** Every method throws AgentZipError for what the host did wrong. */
 export interface ControllerApi {
   putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus>;
+  /** Forgets it, and deletes the pack that was captured for it; one that was given by `pack` stays. */
+  deleteTemplate(id: string): Promise<void>;
   putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus>;
   getSandbox(id: string): Promise<SandboxStatus>;
   /** Pages it back in first when its processes still live. */

@@ -147,11 +147,17 @@ export class AgentController implements Controller {
   }
 
   async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
-    const { registry, templates } = this.context;
-    const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
-    const template = await templates.put(id, spec, inUse);
+    const template = await this.context.templates.put(id, spec, this.templateInUse(id));
     const { packs } = await this.pagerStatus();
     return describe(template, packs, this.context.predictor.models);
+  }
+
+  async deleteTemplate(id: string): Promise<void> {
+    await this.context.templates.drop(id, this.templateInUse(id));
+  }
+
+  private templateInUse(id: string): boolean {
+    return this.context.registry.all().some((sandbox) => sandbox.spec.template === id);
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
@@ -284,6 +290,7 @@ export class AgentController implements Controller {
       },
       sandboxes: registry.all().map((sandbox) => sandboxStatus(this.context, sandbox, pager, SHOWN_MS)),
       templates: templateStatuses,
+      captures: [...templates.captures],
     };
   }
 

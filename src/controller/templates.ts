@@ -6,7 +6,7 @@ import type { PagerClient } from '../pager/client.js';
 import type { PagerStatus } from '../pager/protocol.js';
 import { readPackRegions, whileWriting, writePack } from '../store/pack.js';
 import { TemplateAddresses } from './address.js';
-import type { TemplateSpec, TemplateStatus } from './api.js';
+import type { CaptureStatus, TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
 import { Compression } from './compression.js';
 import { mayUseTemplate } from './domain.js';
@@ -33,6 +33,8 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** The registered templates and their packs. */
 export class Templates {
+  /** Captures that go on now. */
+  readonly captures = new Set<CaptureStatus>();
   private readonly byId = new Map<string, Template>();
 
   constructor(
@@ -78,6 +80,14 @@ export class Templates {
     return this.load(id, spec, path);
   }
 
+  /** Forgets a template. Errors: AZ_UNKNOWN_TEMPLATE; AZ_TEMPLATE_IN_USE also while stored pages rest on it. */
+  async drop(id: string, inUse: boolean): Promise<void> {
+    const known = this.byId.get(id);
+    if (known === undefined) throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id });
+    if (inUse) throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id });
+    await this.unload(known);
+  }
+
   statuses(packs: PagerStatus['packs'], models: Models): TemplateStatus[] {
     return [...this.byId.values()].map((template) => describe(template, packs, models));
   }
@@ -113,11 +123,14 @@ export class Templates {
     const captured = process && capture(process);
     if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
     const path = this.freePath(id);
-    await writePack(path, captured.regions, captured.pages, {
-      id,
-      tenant: spec.tenant ?? null,
-      public: spec.public ?? false,
-    });
+    const progress: CaptureStatus = { id, pages: 0, totalPages: captured.count };
+    this.captures.add(progress);
+    try {
+      const meta = { id, tenant: spec.tenant ?? null, public: spec.public ?? false };
+      await writePack(path, captured.regions, counted(captured.pages, progress), meta);
+    } finally {
+      this.captures.delete(progress);
+    }
     return path;
   }
 
@@ -139,6 +152,13 @@ export class Templates {
     }
     this.byId.delete(id);
     if (spec.pack === undefined) rmSync(path, { force: true });
+  }
+}
+
+async function* counted<T>(pages: AsyncIterable<T>, progress: CaptureStatus): AsyncGenerator<T> {
+  for await (const page of pages) {
+    progress.pages++;
+    yield page;
   }
 }
 

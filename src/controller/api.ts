@@ -178,6 +178,8 @@ export interface SandboxStatus {
   demandFaults: number;
   prefetchedPages: number;
   wastedPages: number;
+  /** Of the pages put back for the last tool phase, those seen used, 0 to 1; null: none were seen. */
+  lastAccuracy: number | null;
 }
 
 export interface Alert {

@@ -45,6 +45,7 @@ export function sandboxStatus(
     demandFaults: sandbox.demandFaults,
     prefetchedPages: sandbox.prefetchedPages,
     wastedPages: sandbox.wastedPages,
+    lastAccuracy: sandbox.lastAccuracy,
   };
 }
 

@@ -36,6 +36,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     demandFaults: 3,
     prefetchedPages: 20,
     wastedPages: 1,
+    lastAccuracy: 0.9,
   },
 });
 

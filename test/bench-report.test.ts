@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import { describe, expect, it } from 'vitest';
-import { table } from '../src/bench/live.js';
+import { overall, table } from '../src/bench/live.js';
 import type { RunRecord, Sample } from '../src/bench/record.js';
 import { report } from '../src/bench/report.js';
 import { quantile, timeAverage } from '../src/bench/stats.js';
@@ -93,6 +93,27 @@ describe('a live table of many sandboxes', () => {
     const lines = table(new RunView('With AgentZip', turns), 22);
     expect(lines).toHaveLength(22);
     expect(lines.join('\n')).toContain('and 46 more');
+  });
+
+  it('says how much of all runs is over, and about how long the rest takes', () => {
+    const view = new RunView(
+      'With AgentZip (run 2 of 3)',
+      new Map([
+        ['a', 4],
+        ['b', 4],
+      ]),
+    );
+    expect(overall(view)).toBe('');
+    view.session = { done: 2, of: 6, startedAt: 0 };
+    view.activity('a', 2, 'waiting');
+    view.activity('b', 2, 'tool');
+    // Two runs and a half of six, in 10 minutes.
+    expect(view.share()).toBeCloseTo(2.5 / 6);
+    expect(overall(view, 600_000)).toBe(', 41% of 6 runs, about 14 min left');
+    expect(overall(view, 60_000)).toBe(', 41% of 6 runs, about 84 s left');
+    view.session = { done: 0, of: 1, startedAt: 0 };
+    expect(overall(view, 600_000)).toBe('');
+    for (const line of table(view, 22)) expect(line.length).toBeLessThanOrEqual(80);
   });
 });
 

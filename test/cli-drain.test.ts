@@ -52,7 +52,7 @@ describe('drain', () => {
     leaveDeadSocket(join(folder, 'agentzip.sock'));
     const { asked } = await pager();
     expect(JSON.parse((await drain('--json')).stdout)).toEqual({ drained: 'pager' });
-    expect(asked).toEqual(['drain']);
+    expect(asked).toEqual(['hello', 'drain']);
   });
 
   it('fails with the numbers when memory does not suffice', async () => {

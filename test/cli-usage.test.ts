@@ -19,7 +19,7 @@ describe('exit code 0', () => {
   it.each([
     [['--help'], /Usage: agentzip/],
     [['--version'], new RegExp(`^${version.replaceAll('.', '\\.')}$`, 'm')],
-    ...['run', 'demo', 'status', 'doctor', 'drain'].map((name): [string[], RegExp] => [
+    ...['run', 'demo', 'status', 'doctor', 'drain', 'top', 'template'].map((name): [string[], RegExp] => [
       [name, '--help'],
       new RegExp(`Usage: agentzip ${name}`),
     ]),
@@ -38,6 +38,9 @@ describe('exit code 2 and AZ_USAGE for wrong usage', () => {
     [['run', 'now'], 'too many arguments', 'see agentzip run --help'],
     [['run', '--hosts', 'vax'], '--hosts: vax is no adapter; there are ', 'see agentzip run --help'],
     [['run', '--hosts', 'cgroup'], 'needs hosts.cgroup.include', 'see agentzip run --help'],
+    [['template', 'capture', '1'], "required option '--id <id>'", 'see agentzip template capture --help'],
+    [['template', 'capture', 'x', '--id', 'a'], 'must be a whole number', 'see agentzip template capture'],
+    [['top', '--interval', '0'], 'must be a number from 0.1', 'see agentzip top --help'],
     [['policy', 'check'], "missing required argument 'file'", 'see agentzip policy check --help'],
     [['status', '--runtime-dir', `/${'d'.repeat(200)}`], 'bytes too long', 'see agentzip'],
   ])('%j', async (words, message, remedy) => {

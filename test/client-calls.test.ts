@@ -37,18 +37,19 @@ describe('the client', () => {
     expect(status).toEqual({ ...(await server.controller.status()), uptimeMs: status.uptimeMs });
     await client.disable();
     expect(await client.deleteSandbox('box-1')).toBeUndefined();
+    expect(await client.deleteTemplate('py')).toBeUndefined();
     expect(await client.health()).toMatchObject({ status: 'ok', pid: process.pid });
     await client.drain();
     expect(server.controller.calls).toEqual([
       ...['putTemplate py', 'putSandbox box-1', 'prePause box-1', 'postResume box-1', 'wake box-1'],
-      ...['disable', 'deleteSandbox box-1', 'drain'],
+      ...['disable', 'deleteSandbox box-1', 'deleteTemplate py', 'drain'],
     ]);
   });
 
   it('has no method too few', () => {
     const methods: Record<keyof ControllerApi, string> = {
       ...{ putTemplate: '', putSandbox: '', getSandbox: '', deleteSandbox: '', event: '', prePause: '' },
-      ...{ postResume: '', wake: '', explain: '', status: '', disable: '', drain: '' },
+      ...{ postResume: '', wake: '', explain: '', status: '', deleteTemplate: '', disable: '', drain: '' },
     };
     for (const name of Object.keys(methods)) expect(client).toHaveProperty(name);
   });

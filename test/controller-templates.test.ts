@@ -139,3 +139,44 @@ test.each([
 ])('%s is refused', async (_what, id, spec, code) => {
   await expect(bench.controller.putTemplate(id, spec)).rejects.toMatchObject({ code });
 });
+
+test('a template that nobody uses is dropped with what was captured for it, one in use is not', async () => {
+  const python = await bench.python();
+  await bench.controller.putTemplate('python', { pid: python.pid, public: true });
+  const pack = `${bench.folder}/templates/python.pack`;
+  await bench.controller.putTemplate('given', { pack });
+  await bench.controller.putSandbox('one', { pids: [python.pid], template: 'python' });
+  await expect(bench.controller.deleteTemplate('python')).rejects.toMatchObject({
+    code: 'AZ_TEMPLATE_IN_USE',
+  });
+  await bench.controller.deleteTemplate('given');
+  expect(existsSync(pack)).toBe(true);
+  await bench.controller.deleteSandbox('one');
+  await bench.controller.deleteTemplate('python');
+  expect(existsSync(pack)).toBe(false);
+  expect((await bench.controller.status()).templates).toEqual([]);
+  await expect(bench.controller.deleteTemplate('python')).rejects.toMatchObject({
+    code: 'AZ_UNKNOWN_TEMPLATE',
+  });
+});
+
+test('the status tells how far a capture is, and nothing of it once it is over', async () => {
+  const python = await bench.python();
+  await python.area(6000);
+  await python.run('touch(0, 0, 6000)');
+  let over = false;
+  const putting = bench.controller.putTemplate('big', { pid: python.pid }).finally(() => (over = true));
+  const seen: number[] = [];
+  while (!over) {
+    for (const { id, pages, totalPages } of (await bench.controller.status()).captures) {
+      expect(id).toBe('big');
+      expect(totalPages).toBeGreaterThan(6000);
+      expect(pages).toBeLessThanOrEqual(totalPages);
+      seen.push(pages);
+    }
+  }
+  await putting;
+  expect(seen).toEqual([...seen].sort((a, b) => a - b));
+  expect(new Set(seen).size).toBeGreaterThan(1);
+  expect((await bench.controller.status()).captures).toEqual([]);
+});

@@ -1,16 +1,21 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { mkdtempSync, readFileSync, rmSync, statSync, existsSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Dashboard } from '../src/plugin/dashboard/dashboard.js';
+import { authority, isOwnName } from '../src/plugin/dashboard/guard.js';
 import { History, MAX_POINTS, MAX_WINDOWS } from '../src/plugin/dashboard/history.js';
 import { serveDashboard } from '../src/plugin/dashboard/serve.js';
 import type { HistoryAnswer, LookEvent } from '../src/plugin/dashboard/shapes.js';
 import { sampleOf } from '../src/plugin/watch/sample.js';
 import { withDefaults } from '../src/policy/defaults.js';
 import { parsePolicy } from '../src/policy/load.js';
+import { AdoptedPager } from './support/adopted-pager.js';
+import { COMMAND } from './support/command.js';
 import { playedDashboard } from './support/dashboard.js';
 import { PlayedController } from './support/played-status.js';
 
@@ -233,6 +238,82 @@ describe('bad clients', () => {
   }, 30_000);
 });
 
+describe('names', () => {
+  it('of an IPv6 loopback stand in brackets', () => {
+    const gate = { host: '::1', port: 80, token: '' };
+    expect(authority('::1', 80)).toBe('[::1]:80');
+    expect(
+      ['[::1]:80', 'localhost:80', '::1:80', '127.0.0.1:80', undefined].map((name) => isOwnName(name, gate)),
+    ).toEqual([...[true, true, false, false, false]]);
+  });
+});
+
+describe('agentzip run', () => {
+  let folder: string;
+  let pager: AdoptedPager;
+  let child: ChildProcess | undefined;
+  beforeEach(async () => {
+    folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
+    pager = await AdoptedPager.start(folder);
+  });
+  afterEach(async () => {
+    if (child !== undefined && child.exitCode === null) {
+      const gone = once(child, 'exit');
+      child.kill('SIGKILL');
+      await gone;
+    }
+    pager.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function run(settings: object): Promise<{ output: () => string; ended: Promise<unknown> }> {
+    writeFileSync(
+      `${folder}/policy.json`,
+      JSON.stringify({ dashboard: settings, detect: { enabled: false } }),
+    );
+    const words = [
+      'run',
+      '--runtime-dir',
+      folder,
+      '--state-dir',
+      folder,
+      '--policy',
+      `${folder}/policy.json`,
+    ];
+    const started = spawn(process.execPath, [COMMAND, ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
+    child = started;
+    let output = '';
+    for (const stream of [started.stdout, started.stderr])
+      stream.setEncoding('utf8').on('data', (text) => (output += text));
+    await expect
+      .poll(() => output, { timeout: 20_000 })
+      .toContain(`agentzip: socket ${folder}/agentzip.sock`);
+    return { output: () => output, ended: once(started, 'exit') };
+  }
+
+  it('says where its dashboard is, but not its key, and takes it down when it ends', async () => {
+    const { output, ended } = await run({ enabled: true });
+    await expect
+      .poll(output)
+      .toMatch(/agentzip: dashboard http:\/\/127\.0\.0\.1:\d+\/, with its key in .*dashboard\.url\n/);
+    expect(output()).not.toContain('key=');
+    const url = readFileSync(`${folder}/dashboard.url`, 'utf8').trim();
+    expect((await fetch(url)).status).toBe(200);
+    child?.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect(existsSync(`${folder}/dashboard.url`)).toBe(false);
+    await expect(fetch(url)).rejects.toThrow();
+  });
+
+  it('runs without one where its port is taken, and says so', async () => {
+    const { output, ended } = await run({ enabled: true, port: dashboard.port });
+    expect(output()).toMatch(/AZ_DASHBOARD: .*EADDRINUSE/);
+    expect(output()).not.toContain('agentzip: dashboard http');
+    child?.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+  });
+});
+
 describe('the service', () => {
   it('serves none unless the policy says so, and on no other address than loopback', async () => {
     expect(await serveDashboard(played.controller, withDefaults({}))).toBeNull();
@@ -246,12 +327,12 @@ describe('the service', () => {
   it('keeps the key in a file for who may use the control socket, and removes it', async () => {
     const runtimeDir = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     try {
-      const policy = withDefaults({ dashboard: { enabled: true, host: '::1' } });
+      const policy = withDefaults({ dashboard: { enabled: true } });
       policy.paths.runtimeDir = runtimeDir;
       const served = await serveDashboard(played.controller, policy);
       const file = `${runtimeDir}/dashboard.url`;
       expect(served).toMatchObject({ file });
-      expect(readFileSync(file, 'utf8')).toMatch(/^http:\/\/\[::1\]:\d+\/\?key=[\w-]{32}\n$/);
+      expect(readFileSync(file, 'utf8')).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?key=[\w-]{32}\n$/);
       expect(statSync(file).mode & 0o777).toBe(0o600);
       await served?.close();
       expect(existsSync(file)).toBe(false);

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { drainAgentZip } from '../src/plugin/drain.js';
+import type { Progress } from '../src/plugin/progress.js';
 import { Family } from './support/family.js';
 import { Service, swappedBytes } from './support/service.js';
 
@@ -44,5 +46,18 @@ test('SIGTERM in the middle of a page-out does the same', LIMIT, async () => {
   await service.event('llm_request_sent', ...NAMES);
   await expect.poll(() => swappedBytes(pids[0]), { interval: 2, timeout: 5000 }).toBeGreaterThan(0);
   expect(await service.end('SIGTERM')).toBe(0);
+  await expectAllBack();
+});
+
+test('a drain tells how much is left, from all that was out to nothing', LIMIT, async () => {
+  await service.event('llm_request_sent', ...NAMES);
+  for (const name of NAMES) await service.out(name);
+  const out = pids.reduce((sum, pid) => sum + swappedBytes(pid), 0);
+  const told: Progress[] = [];
+  expect(await drainAgentZip(service.runtimeDir, (progress) => told.push(progress))).toBe('service');
+  expect(told[0]).toMatchObject({ done: 0 });
+  expect(told[0].total).toBeGreaterThanOrEqual(out);
+  const left = told.map(({ total, done }) => total - done);
+  expect(left).toEqual([...left].sort((a, b) => b - a));
   await expectAllBack();
 });

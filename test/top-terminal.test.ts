@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ControlServer } from '../src/plugin/server.js';
 import { agentzip, COMMAND } from './support/command.js';
@@ -135,11 +134,8 @@ describe('agentzip top in a terminal', () => {
   it('leaves the terminal as it was when a signal ends it', async () => {
     const top = start([80, 24]);
     await shows(/40 sandboxes/);
-    const pid = execFileSync('pgrep', ['-f', `${COMMAND} top --runtime-dir ${server.folder}`])
-      .toString()
-      .trim();
-    process.kill(Number(pid.split('\n').at(-1)), 'SIGTERM');
-    await expect.poll(async () => (await top.look()).exit, LIMIT).not.toBeNull();
+    process.kill((await top.look()).pid, 'SIGTERM');
+    await expect.poll(async () => (await top.look()).exit, LIMIT).toBe(0);
     expect((await top.look()).alternate).toBe(false);
   });
 });

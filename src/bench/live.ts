@@ -46,6 +46,21 @@ export class LiveTable {
 }
 
 const mib = (bytes: number): string => (bytes / MIB).toFixed(1);
+/** `, 42% of 6 runs, about 3 min left`; nothing where one run is all. */
+export function overall(view: RunView, now = Date.now()): string {
+  const share = view.share();
+  if (share === null || view.session === null || view.session.of < 2) return '';
+  const tookMs = now - view.session.startedAt;
+  const leftMs = share > 0 ? (tookMs * (1 - share)) / share : null;
+  const left =
+    leftMs === null
+      ? ''
+      : leftMs < 90_000
+        ? `${Math.ceil(leftMs / 1000)} s`
+        : `${Math.round(leftMs / 60_000)} min`;
+  return `, ${Math.floor(share * 100)}% of ${view.session.of} runs${left === '' ? '' : `, about ${left} left`}`;
+}
+
 const seconds = (view: RunView): string => `${Math.round((Date.now() - view.startedAt) / 1000)} s`;
 
 /** At most `height` lines (4 at least) of at most 80 columns: what does not fit could not be redrawn in place. */
@@ -55,7 +70,7 @@ export function table(view: RunView, height: number): string[] {
   const shown = rows.length + 3 <= height ? rows : rows.slice(0, Math.max(0, height - 4));
   const more = rows.length > shown.length ? [`and ${rows.length - shown.length} more`] : [];
   return [
-    `${view.title}: ${view.current}, ${seconds(view)}`,
+    `${view.title}: ${view.current}, ${seconds(view)}${overall(view)}`.slice(0, 80),
     `${'sandbox'.padEnd(12)}${'progress'.padEnd(BAR + 7)}${'phase'.padEnd(11)}${'owned'.padStart(11)}${'stored'.padStart(12)}${'ratio'.padStart(9)}`,
     ...shown.map(tableRow),
     ...more,
@@ -83,6 +98,6 @@ function summaryLine(view: RunView): string {
   const total = rows.reduce((sum, row) => sum + row.turns, 0);
   return (
     `${view.title}: ${view.current}, ${seconds(view)}: turns ${turns}/${total}, ${waiting} waiting, ${done} done, ` +
-    `owned ${mib(owned)} MiB, pool ${mib(pool)} MiB`
+    `owned ${mib(owned)} MiB, pool ${mib(pool)} MiB${overall(view)}`
   );
 }

@@ -95,10 +95,12 @@ async function runRounds(
   const { folder, log } = workspace;
   const live = new LiveTable(screen);
   const records: RunRecord[] = [];
+  const startedAt = Date.now();
   for (let run = 1; run <= options.runs; run++) {
     for (const name of options.systems) {
       signal.throwIfAborted();
       const view = viewOf(name, run, options);
+      view.session = { done: records.length, of: options.runs * options.systems.length, startedAt };
       const make = (cgroups: SandboxCgroups): System => {
         const system = SYSTEMS[name].make({ folder, log, spans, cgroups, memoryBytes });
         made.push(system);

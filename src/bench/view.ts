@@ -17,6 +17,8 @@ export class RunView {
   readonly startedAt = Date.now();
   readonly notes: string[] = [];
   current = 'preparing';
+  /** Runs of the session that are over, of all, and when it began. */
+  session: { done: number; of: number; startedAt: number } | null = null;
   private readonly turnOf = new Map<string, { turn: number; phase: string }>();
   private sampler: Sampler | undefined;
 
@@ -41,6 +43,17 @@ export class RunView {
 
   activity(id: string, turn: number, activity: Activity, tool?: string): void {
     this.turnOf.set(id, { turn, phase: tool ?? activity });
+  }
+
+  /** How much of the session is over, from 0 to 1; runs count alike, and turns within a run. */
+  share(): number | null {
+    if (this.session === null) return null;
+    const all = [...this.turns.values()].reduce((sum, turns) => sum + turns, 0);
+    const over = [...this.turnOf.values()].reduce(
+      (sum, { turn, phase }) => sum + Math.max(0, phase === 'done' ? turn + 1 : turn),
+      0,
+    );
+    return (this.session.done + (all > 0 ? Math.min(1, over / all) : 0)) / this.session.of;
   }
 
   rows(): Row[] {

@@ -10,6 +10,7 @@ import { exitCodeOf } from './output.js';
 import { policyCommand } from './policy.js';
 import { runCommand } from './run.js';
 import { statusCommand } from './status.js';
+import { templateCommand } from './template.js';
 import { topCommand } from './top.js';
 
 /** Makes a command and its subcommands throw instead of exiting, and leave the printing of errors to us. */
@@ -41,6 +42,7 @@ async function main(words: readonly string[]): Promise<number> {
     benchCommand(),
     statusCommand(),
     topCommand(),
+    templateCommand(),
     doctorCommand(),
     policyCommand(),
     manifestCommand(),

@@ -120,6 +120,13 @@ export interface PrefetchStatus {
   coverage: number | null;
 }
 
+/** A template whose process is being read. */
+export interface CaptureStatus {
+  id: string;
+  pages: number;
+  totalPages: number;
+}
+
 export interface TemplateStatus {
   id: string;
   tenant: string | null;
@@ -218,6 +225,8 @@ export interface SandboxStatus {
   demandFaults: number;
   prefetchedPages: number;
   wastedPages: number;
+  /** Of the pages put back for the last tool phase, those seen used, 0 to 1; null: none were seen. */
+  lastAccuracy: number | null;
   /** Waits that would have had a window, in mode `observe` or in a dry run, and the last of them. */
   observedWindows: number;
   wouldPageOut: WouldPageOut | null;
@@ -310,11 +319,15 @@ export interface Status {
   templates: TemplateStatus[];
   /** Why templates that could be captured are not. */
   templateWarnings: string[];
+  /** Captures that go on now. */
+  captures: CaptureStatus[];
 }
 
 /** Every method throws AgentZipError for what the host did wrong. */
 export interface ControllerApi {
   putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus>;
+  /** Forgets it, and deletes the pack that was captured for it; one that was given by `pack` stays. */
+  deleteTemplate(id: string): Promise<void>;
   putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus>;
   getSandbox(id: string): Promise<SandboxStatus>;
   /** Why it is treated as it is. */

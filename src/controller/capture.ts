@@ -12,6 +12,8 @@ const READ_BYTES = 1 << 20;
 
 export interface Capture {
   regions: TemplateRegion[];
+  /** Pages that there were when it was looked at. */
+  count: number;
   /** Each page's bytes are valid until the next one is asked for. Pages that went away meanwhile are missing. */
   pages: AsyncGenerator<{ templatePage: number; bytes: Uint8Array }>;
 }
@@ -35,7 +37,7 @@ export function capture(process: ProcessId): Capture | null {
     const pages = new Map(vmas.map((vma) => [vma, anonymousPages(pagemap, vma)]));
     const regions = templateRegions(vmas, (vma) => pages.get(vma) ?? []);
     const used = [...pages.values()].flat();
-    return { regions, pages: readPages(process.pid, regions, used) };
+    return { regions, count: used.length, pages: readPages(process.pid, regions, used) };
   } finally {
     pagemap.close();
   }

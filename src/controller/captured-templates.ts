@@ -11,6 +11,8 @@ import type { Sandbox } from './sandbox.js';
 import { loadTemplate, type Template } from './template-pack.js';
 import { pause, type Window } from './window.js';
 
+/** Longest time between two looks for those that are unused. */
+const MOST_DROP_MS = 60_000;
 const MIB = 1 << 20;
 /** Less is not worth a pack. */
 const LEAST_PAGES = 256;
@@ -48,6 +50,7 @@ export class CapturedTemplates {
   private readonly reserved = new Map<string, number>();
   /** Captures that were interrupted in a row, and waits to let pass before the next. */
   private readonly interrupted = new Map<string, { times: number; skip: number }>();
+  private dropping: NodeJS.Timeout | null = null;
   /** Why there is none where there could be one. */
   private readonly troubles = new Map<string, string>();
 
@@ -72,8 +75,14 @@ export class CapturedTemplates {
     return kind === null ? null : (this.kept.get(kind.key)?.template ?? null);
   }
 
-  /** What earlier runs have left: used again, or dropped in time. A pager that outlived its controller may need it. */
+  /**
+   * What earlier runs have left: used again, or dropped in time. A pager that outlived its controller may need it. From now on
+   * looks for those that are unused.
+   */
   async adopt(): Promise<void> {
+    const everyMs = Math.min(this.policy.hosts.capture.unusedMs, MOST_DROP_MS);
+    // A pager that is gone has let go of them.
+    this.dropping ??= setInterval(() => void this.dropUnused().catch(() => {}), everyMs).unref();
     for (const path of packsIn(this.folder)) {
       try {
         const { meta } = readPackRegions(path);
@@ -104,6 +113,10 @@ export class CapturedTemplates {
     } finally {
       this.underWay.delete(kind.key);
     }
+  }
+
+  close(): void {
+    clearInterval(this.dropping ?? undefined);
   }
 
   /** Lets go of those that no sandbox has been of for a while. */

@@ -49,8 +49,6 @@ import { Turns } from './turns.js';
 import { WindowOpener } from './window-opener.js';
 import { WindowRunner } from './window-runner.js';
 
-/** Longest time between two looks for captured templates that are unused. */
-const MOST_DROP_MS = 60_000;
 /** Sandboxes that were found within one that a host registers. */
 const MOST_FOUND_WITHIN = 64;
 /** What was learnt since is lost when the controller dies. */
@@ -79,7 +77,6 @@ export class AgentController implements Controller {
   private readonly probes: Probes;
   private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
-  private readonly dropping: NodeJS.Timeout;
   private enabled = true;
 
   private constructor(
@@ -102,7 +99,7 @@ export class AgentController implements Controller {
     const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
     this.following = new Following(probes, registry, vacant, forerunner, this.demand);
     this.following.watch = this.detection.watch;
-    const { intervalMs, capture } = context.policy.hosts;
+    const { intervalMs } = context.policy.hosts;
     this.hosts = new Hosts(registry, () => this.detection, adapters, intervalMs, {
       register: (id, spec, finding) => this.register(id, spec, finding),
       remove: (id) => this.deleteSandbox(id),
@@ -114,10 +111,6 @@ export class AgentController implements Controller {
       },
     });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
-    const dropEveryMs = Math.min(capture.unusedMs, MOST_DROP_MS);
-    // A pager that is gone has let go of them.
-    const drop = (): Promise<void> => context.templates.captured.dropUnused().catch(() => {});
-    this.dropping = setInterval(drop, dropEveryMs).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
     context.hostPressure.onShort = () => this.opener.useAll();
@@ -176,12 +169,18 @@ export class AgentController implements Controller {
   }
 
   async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
-    const { registry, templates } = this.context;
-    const inUse = registry.all().some((sandbox) => sandbox.spec.template === id);
     const { dryRun } = this.context.policies;
-    const template = await templates.put(id, spec, inUse, dryRun);
+    const template = await this.context.templates.put(id, spec, this.templateInUse(id), dryRun);
     const { packs } = await this.pagerStatus();
     return describe(template, packs, this.context.predictor.models);
+  }
+
+  async deleteTemplate(id: string): Promise<void> {
+    await this.context.templates.drop(id, this.templateInUse(id));
+  }
+
+  private templateInUse(id: string): boolean {
+    return this.context.registry.all().some((sandbox) => sandbox.spec.template === id);
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
@@ -364,7 +363,7 @@ export class AgentController implements Controller {
     this.following.close();
     this.context.hostPressure.close();
     clearInterval(this.saving);
-    clearInterval(this.dropping);
+    this.context.templates.captured.close();
     this.context.predictor.models.saveAll();
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();

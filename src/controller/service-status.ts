@@ -56,5 +56,6 @@ export function serviceStatus(context: Context, pager: PagerStatus, own: OwnStat
     sandboxes: registry.all().map((sandbox) => sandboxStatus(context, sandbox, pager, SHOWN_MS)),
     templates: templateStatuses,
     templateWarnings: templates.captured.warnings,
+    captures: [...templates.captures],
   };
 }

@@ -60,6 +60,7 @@ export function sandboxStatus(
     wastedPages: sandbox.wastedPages,
     observedWindows: sandbox.observedWindows,
     wouldPageOut: sandbox.wouldPageOut,
+    lastAccuracy: sandbox.lastAccuracy,
   };
 }
 

@@ -7,7 +7,7 @@ import type { PagerStatus } from '../pager/protocol.js';
 import { isMemoryPackOf, removeMemoryPack, writeMemoryPack } from '../store/memory-pack.js';
 import { isIntact } from '../store/memory-source.js';
 import { whileWriting, writePack, type PackMeta } from '../store/pack.js';
-import type { TemplateSpec, TemplateStatus } from './api.js';
+import type { CaptureStatus, TemplateSpec, TemplateStatus } from './api.js';
 import { capture } from './capture.js';
 import type { CapturedTemplates } from './captured-templates.js';
 import { mayUseTemplate } from './domain.js';
@@ -21,6 +21,8 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** The registered templates and their packs. */
 export class Templates {
+  /** Captures that go on now. */
+  readonly captures = new Set<CaptureStatus>();
   private readonly byId = new Map<string, Template>();
 
   constructor(
@@ -78,6 +80,14 @@ export class Templates {
     return this.load(id, spec, path);
   }
 
+  /** Forgets a template. Errors: AZ_UNKNOWN_TEMPLATE; AZ_TEMPLATE_IN_USE also while stored pages rest on it. */
+  async drop(id: string, inUse: boolean): Promise<void> {
+    const known = this.byId.get(id);
+    if (known === undefined) throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id });
+    if (inUse) throw new AgentZipError('AZ_TEMPLATE_IN_USE', { id });
+    await this.unload(known);
+  }
+
   statuses(packs: PagerStatus['packs'], models: Models): TemplateStatus[] {
     return [...this.byId.values(), ...this.captured.all].map((template) => describe(template, packs, models));
   }
@@ -112,7 +122,13 @@ export class Templates {
     const process = identify(pid);
     const captured = process && capture(process);
     if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
-    await writePack(path, captured.regions, captured.pages, meta);
+    const progress: CaptureStatus = { id: meta.id, pages: 0, totalPages: captured.count };
+    this.captures.add(progress);
+    try {
+      await writePack(path, captured.regions, counted(captured.pages, progress), meta);
+    } finally {
+      this.captures.delete(progress);
+    }
   }
 
   /**
@@ -136,6 +152,13 @@ export class Templates {
     }
     this.byId.delete(id);
     if (spec.pack === undefined && path !== '') removeMemoryPack(path);
+  }
+}
+
+async function* counted<T>(pages: AsyncIterable<T>, progress: CaptureStatus): AsyncGenerator<T> {
+  for await (const page of pages) {
+    progress.pages++;
+    yield page;
   }
 }
 

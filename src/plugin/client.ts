@@ -52,6 +52,10 @@ export class AgentZipClient implements Remote {
     return this.call({ method: 'PUT', path, body: spec, timeoutMs: PAGING_TIMEOUT_MS });
   }
 
+  deleteTemplate(id: string): Promise<void> {
+    return this.call({ method: 'DELETE', path: `/v1/templates/${encodeURIComponent(id)}` });
+  }
+
   putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
     return this.call({ method: 'PUT', path: sandboxPath(id), body: spec });
   }

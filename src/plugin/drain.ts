@@ -2,7 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
 import { PagerClient } from '../pager/client.js';
 import { AgentZipClient } from './client.js';
+import { followDrain } from './drain-progress.js';
 import { InstanceLock } from './lock.js';
+import type { Progress } from './progress.js';
 import { checkedRuntimeDir, controlSocket, pagerSocket } from './runtime-files.js';
 
 /** Time that a drained service takes at most to leave. */
@@ -14,16 +16,21 @@ export type Drained = 'service' | 'pager';
 
 /**
  * Pages everything in and ends AgentZip. When the service is dead (killed, crashed) and only its pager lives, the pager
- * is asked itself. Errors: AZ_NOT_RUNNING when neither answers, AZ_DRAIN_MEMORY, AZ_TIMEOUT.
+ * is asked itself. `tell` hears how many bytes have come back.
+ * Errors: AZ_NOT_RUNNING when neither answers, AZ_DRAIN_MEMORY, AZ_TIMEOUT.
  */
-export async function drainAgentZip(directory: string): Promise<Drained> {
+export async function drainAgentZip(
+  directory: string,
+  tell?: (progress: Progress) => void,
+): Promise<Drained> {
   const runtimeDir = checkedRuntimeDir(directory);
   const client = new AgentZipClient(controlSocket(runtimeDir));
   try {
-    await client.drain();
+    const device = tell && (await client.status()).pager.device;
+    await followed(() => client.drain(), device, tell);
   } catch (error) {
     if (!(error instanceof AgentZipError) || error.code !== 'AZ_NOT_RUNNING') throw error;
-    await drainPager(runtimeDir, error);
+    await drainPager(runtimeDir, error, tell);
     return 'pager';
   } finally {
     client.close();
@@ -32,8 +39,29 @@ export async function drainAgentZip(directory: string): Promise<Drained> {
   return 'service';
 }
 
+/** Drains, and tells meanwhile how far it is. */
+async function followed(
+  drain: () => Promise<void>,
+  device: string | undefined,
+  tell: ((progress: Progress) => void) | undefined,
+): Promise<void> {
+  const end = new AbortController();
+  const following =
+    device !== undefined && tell !== undefined ? followDrain(device, tell, end.signal) : Promise.resolve();
+  try {
+    await drain();
+  } finally {
+    end.abort();
+    await following;
+  }
+}
+
 /** `notRunning` is what to say when there is no pager either. */
-async function drainPager(runtimeDir: string, notRunning: AgentZipError): Promise<void> {
+async function drainPager(
+  runtimeDir: string,
+  notRunning: AgentZipError,
+  tell?: (progress: Progress) => void,
+): Promise<void> {
   let pager: PagerClient;
   try {
     pager = await PagerClient.connect(pagerSocket(runtimeDir));
@@ -41,7 +69,8 @@ async function drainPager(runtimeDir: string, notRunning: AgentZipError): Promis
     throw notRunning;
   }
   try {
-    await pager.drain();
+    const device = tell && (await pager.request('hello', {})).device;
+    await followed(() => pager.drain(), device, tell);
   } finally {
     pager.close();
   }

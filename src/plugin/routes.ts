@@ -55,6 +55,11 @@ const writes = (handle: Handler): Route => ({ readOnly: false, handle });
 const ROUTES: Record<string, Record<string, Route>> = {
   '/v1/templates/{id}': {
     PUT: writes(async (api, id, body) => ok(await api.putTemplate(id, templateSpec(body)))),
+    DELETE: writes(async (api, id, body) => {
+      emptyBody(body);
+      await api.deleteTemplate(id);
+      return { status: 204 };
+    }),
   },
   '/v1/sandboxes/{id}': {
     PUT: writes(async (api, id, body) => ok(await api.putSandbox(id, sandboxSpec(body)))),

@@ -41,6 +41,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     wastedPages: 1,
     observedWindows: 1,
     wouldPageOut: { at: 1, bytes: 4096, expectedMs: null, predictedMs: 10 },
+    lastAccuracy: 0.9,
   },
 });
 
@@ -54,11 +55,20 @@ export class MemoryController implements ControllerApi {
   /** What `drain` does; replaced by tests. */
   onDrain: () => Promise<void> = async () => {};
   enabled = true;
+  /** What `putTemplate` waits for, with what the status then says of captures; replaced by tests. */
+  onCapture: (captures: Status['captures']) => Promise<void> = async () => {};
+  private readonly captures: Status['captures'] = [];
 
   async putTemplate(id: string, spec: TemplateSpec): Promise<TemplateStatus> {
+    await this.onCapture(this.captures);
     this.templates.set(id, spec);
     this.calls.push(`putTemplate ${id}`);
     return this.describe(id, spec);
+  }
+
+  async deleteTemplate(id: string): Promise<void> {
+    if (!this.templates.delete(id)) throw new AgentZipError('AZ_UNKNOWN_TEMPLATE', { id });
+    this.calls.push(`deleteTemplate ${id}`);
   }
 
   async putSandbox(id: string, spec: SandboxSpec): Promise<SandboxStatus> {
@@ -157,6 +167,7 @@ export class MemoryController implements ControllerApi {
       sandboxes: [...this.sandboxes].map(([id, spec]) => sandboxStatus(id, spec)),
       templateWarnings: [],
       templates: [...this.templates].map(([id, spec]) => this.describe(id, spec)),
+      captures: [...this.captures],
     };
   }
 

@@ -37,6 +37,7 @@ function played(index: number, atMs: number, startedAt: number): SandboxStatus {
       demandFaults: turn * 40 * (index % 4),
       prefetchedPages: turn * 1000,
       wastedPages: turn * (index % 5) * 50,
+      lastAccuracy: 1 - (index % 5) * 0.05,
     },
   };
 }
@@ -44,7 +45,13 @@ function played(index: number, atMs: number, startedAt: number): SandboxStatus {
 const template = (base: TemplateStatus, atMs: number): TemplateStatus => ({
   ...base,
   compression: { ...base.compression, recentRatio: 8.4, ratio: 8.1 },
-  prefetch: { ...base.prefetch, accuracy: 0.86 + 0.08 * Math.sin(atMs / 40_000), coverage: 0.74 },
+  prefetch: {
+    ...base.prefetch,
+    usedPages: 90,
+    wastedPages: 10,
+    accuracy: 0.86 + 0.08 * Math.sin(atMs / 40_000),
+    coverage: 0.74,
+  },
 });
 
 /** A controller whose sandboxes live through waits and tools by the clock. */

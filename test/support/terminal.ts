@@ -12,6 +12,8 @@ export interface Picture {
   screen: string[];
   colors: string[];
   exit: number | null;
+  /** Of the command. */
+  pid: number;
   /** The command shows a screen of its own. */
   alternate: boolean;
 }

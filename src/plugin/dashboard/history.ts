@@ -5,24 +5,10 @@ import type { HistoryAnswer, LookEvent, Now, Point, WindowRecord } from './shape
 export const MAX_POINTS = 1800;
 export const MAX_WINDOWS = 8000;
 
-/** Mean of what is known, weighted. */
-function weighted(entries: readonly (readonly [value: number | null, weight: number])[]): number | null {
-  let [sum, weights] = [0, 0];
-  for (const [value, weight] of entries) {
-    if (value === null) continue;
-    sum += value * weight;
-    weights += weight;
-  }
-  return weights > 0 ? sum / weights : null;
-}
-
-function pointOf({ at, totals, templates }: Sample): Point {
-  const { ownedBytes: owned, outBytes: out, poolBytes: pool, baseBytes: base, faultsPerS } = totals;
-  return {
-    ...{ at, owned, out, pool, base, faultsPerS },
-    accuracy: weighted(templates.map((template) => [template.accuracy, template.pages])),
-    coverage: weighted(templates.map((template) => [template.coverage, template.pages])),
-  };
+function pointOf({ at, totals }: Sample): Point {
+  const { ownedBytes: owned, outBytes: out, poolBytes: pool, baseBytes: base } = totals;
+  const { accuracy, coverage, faultsPerS } = totals;
+  return { at, owned, out, pool, base, accuracy, coverage, faultsPerS };
 }
 
 function nowOf(sample: Sample): Now {

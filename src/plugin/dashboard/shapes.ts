@@ -14,7 +14,7 @@ export interface Point {
   out: number;
   pool: number;
   base: number;
-  /** Shares from 0 to 1, of all templates, weighted by their stored pages. */
+  /** Shares from 0 to 1, of all templates. */
   accuracy: number | null;
   coverage: number | null;
   faultsPerS: number | null;

@@ -18,7 +18,7 @@ export interface SandboxRow {
   lastWindow: { openedAt: number; durationMs: number; reason: string; outPages: number } | null;
   windows: number;
   skipped: number;
-  /** Pages put back ahead of their use that were not seen wasted, over all put back; 0 to 1. */
+  /** Of the pages put back for the last tool phase, those seen used, 0 to 1. */
   accuracy: number | null;
   faults: number;
   faultsPerS: number | null;
@@ -39,7 +39,9 @@ export interface Totals {
   /** Their quotient, and the same with the template packs charged; null while there is nothing to compare. */
   reduction: number | null;
   reductionCharged: number | null;
+  /** Of late, of all templates: used pages over pages put back, and over all that were out and used. */
   accuracy: number | null;
+  coverage: number | null;
   faultsPerS: number | null;
 }
 
@@ -77,9 +79,23 @@ export interface Look {
 
 const quotient = (above: number, below: number): number | null => (below > 0 ? above / below : null);
 
-/** Wasted pages are told by samples, so that they may exceed what was put back a little. */
-const accuracyOf = (prefetched: number, wasted: number): number | null =>
-  prefetched > 0 ? Math.max(0, 1 - wasted / prefetched) : null;
+/** Mean of what is known, weighted. */
+function weighted(entries: readonly (readonly [value: number | null, weight: number])[]): number | null {
+  let [sum, weights] = [0, 0];
+  for (const [value, weight] of entries) {
+    if (value === null) continue;
+    sum += value * weight;
+    weights += weight;
+  }
+  return quotient(sum, weights);
+}
+
+/** Of all templates, by how many pages of each have been judged; one more, so that a new one counts at all. */
+const ofTemplates = (
+  templates: readonly TemplateStatus[],
+  value: (prefetch: TemplateStatus['prefetch']) => number | null,
+): number | null =>
+  weighted(templates.map(({ prefetch }) => [value(prefetch), 1 + prefetch.usedPages + prefetch.wastedPages]));
 
 function rate(now: number, before: number | undefined, elapsedMs: number): number | null {
   // A counter that went down is another sandbox of the same name.
@@ -101,13 +117,13 @@ function rowOf(sandbox: SandboxStatus, before: number | undefined, elapsedMs: nu
     window: sandbox.openWindow,
     lastWindow: lastWindow(sandbox),
     skipped: sandbox.skippedWindows,
-    accuracy: accuracyOf(sandbox.prefetchedPages, sandbox.wastedPages),
+    accuracy: sandbox.lastAccuracy,
     faults: sandbox.demandFaults,
     faultsPerS: rate(sandbox.demandFaults, before, elapsedMs),
   };
 }
 
-function totalsOf({ pager, sandboxes }: Status, rows: readonly SandboxRow[]): Totals {
+function totalsOf({ pager, sandboxes, templates }: Status, rows: readonly SandboxRow[]): Totals {
   const sum = (value: (sandbox: SandboxStatus) => number): number =>
     sandboxes.reduce((total, sandbox) => total + value(sandbox), 0);
   const ownedBytes = sum((sandbox) => sandbox.ownedBytes);
@@ -124,10 +140,8 @@ function totalsOf({ pager, sandboxes }: Status, rows: readonly SandboxRow[]): To
     baseBytes: pager.baseBytes,
     reduction: outBytes > 0 ? quotient(withoutBytes, withBytes) : null,
     reductionCharged: outBytes > 0 ? quotient(withoutBytes, withBytes + pager.baseBytes) : null,
-    accuracy: accuracyOf(
-      sum(({ prefetchedPages }) => prefetchedPages),
-      sum(({ wastedPages }) => wastedPages),
-    ),
+    accuracy: ofTemplates(templates, ({ accuracy }) => accuracy),
+    coverage: ofTemplates(templates, ({ coverage }) => coverage),
     faultsPerS: rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0),
   };
 }

@@ -47,7 +47,7 @@ function tiles(now: Now, point: Point): [title: string, value: string, aside: st
     ['Without AgentZip', bytes(point.owned + point.out), `${bytes(point.out)} is out`],
     ['Reduction', times(now.reduction), charged],
     ['Sandboxes', String(now.sandboxes.length), `${now.waiting} waiting`],
-    ['Prefetch used', percent(now.accuracy), 'of pages put back'],
+    ['Prefetch used', percent(now.accuracy), 'of pages, of late'],
     ['Faults', `${perSecond(now.faultsPerS)}/s`, 'on pages out'],
     ['Host free', bytes(now.available), `of ${bytes(now.total)}`],
     ['Pressure', some, `all tasks: ${full}`],

@@ -24,6 +24,10 @@ afterEach(async () => {
   await docker?.stop();
 });
 
+/** Has the container's program compare its memory, and tells what came of it. */
+const VERIFY = `/bin/rm -f /result; /bin/kill -USR1 1
+  while ! /bin/test -e /result; do /bin/sleep 0.1; done; /bin/cat /result`;
+
 const shell = (name: string, command: string): Promise<string> =>
   docker.ask('exec', name, '/bin/sh', '-c', command);
 const sandbox = (name: string): Promise<SandboxStatus> => service.client.getSandbox(`docker:${name}`);
@@ -68,14 +72,17 @@ test(
     expect(pager.poolBytes).toBeLessThan(NAMES.length * BYTES * 0.5);
 
     for (const name of NAMES) {
-      expect(
-        await shell(
-          name,
-          '/bin/kill -USR1 1; while ! /bin/test -e /result; do /bin/sleep 0.1; done; /bin/cat /result',
-        ),
-      ).toBe('ok');
+      expect(await shell(name, VERIFY)).toBe('ok');
       expect((await sandbox(name)).lastWindow).toMatchObject({ reason: 'tool_start' });
     }
+
+    // A container that is paused waits at once, and its pages are taken although it is frozen.
+    await docker.ask('pause', 'box-1');
+    await service.out('docker:box-1');
+    expect((await sandbox('box-1')).phase).toBe('llm_wait');
+    await docker.ask('unpause', 'box-1');
+    await expect.poll(async () => (await sandbox('box-1')).phase, { timeout: WAIT_MS }).not.toBe('llm_wait');
+    expect(await shell('box-1', VERIFY)).toBe('ok');
     await docker.ask('rm', '-f', ...NAMES);
     await expect.poll(async () => (await service.client.status()).sandboxes).toEqual([]);
     const spanned = (): unknown[] => {

@@ -32,7 +32,7 @@ const INSPECTED_AT_ONCE = 8;
 /** Events after which there are other containers than before, or they are called otherwise. */
 const CHANGES = new Set(['start', 'die', 'destroy', 'rename', 'pause', 'unpause', 'update']);
 
-/** Containers of a Docker Engine (or of Podman, which speaks the same API), by its socket. */
+/** Containers of a Docker Engine, by its socket. */
 export class DockerAdapter implements HostAdapter {
   readonly name = 'docker';
   private readonly engine: DockerEngine;

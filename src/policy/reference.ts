@@ -27,10 +27,17 @@ const table = (rows: readonly string[]): string[] => [
 /** Keys of the top level that are no sections. */
 const plain = Object.entries(DEFAULT_POLICY).filter(([, value]) => !isSection(value));
 
-function section(name: string, values: Record<string, unknown>): string[] {
-  const schema = node(name);
-  const rows = Object.entries(values).map(([key, value]) => row([name, key], value));
-  return ['', `## ${name}`, '', schema.description ?? '', ...table(rows), ...notesOf(schema)];
+/** Has it keys of its own? A map of any keys is a value. */
+const isNested = (path: readonly string[], value: unknown): value is Record<string, unknown> =>
+  isSection(value) && node(...path).properties !== undefined;
+
+function section(path: readonly string[], values: Record<string, unknown>): string[] {
+  const schema = node(...path);
+  const entries = Object.entries(values).map(([key, value]) => ({ at: [...path, key], value }));
+  const rows = entries.filter(({ at, value }) => !isNested(at, value)).map(({ at, value }) => row(at, value));
+  const title = `${'#'.repeat(path.length + 1)} ${path.join('.')}`;
+  const head = ['', title, '', schema.description ?? '', ...table(rows), ...notesOf(schema)];
+  return [...head, ...entries.flatMap(({ at, value }) => (isNested(at, value) ? section(at, value) : []))];
 }
 
 /** What an override may match and set. */
@@ -56,7 +63,7 @@ export function policyReference(): string {
   const root = node();
   const top = plain.filter(([key]) => key !== 'overrides').map(([key, value]) => row([key], value));
   const sections = Object.entries(DEFAULT_POLICY).flatMap(([name, value]) =>
-    isSection(value) ? section(name, value) : [],
+    isSection(value) ? section([name], value) : [],
   );
   return [
     '<!-- Made of src/policy/policy.schema.json by `npm run docs`: change it there. -->',
@@ -96,6 +103,15 @@ function entry(path: readonly string[], value: unknown, indent: string): string[
   ];
 }
 
+/** A key, or a section with all of its keys. */
+function part(path: readonly string[], value: unknown): string[] {
+  const indent = '  '.repeat(path.length - 1);
+  if (!isNested(path, value)) return entry(path, value, indent);
+  const inner = Object.entries(value).flatMap(([key, of]) => part([...path, key], of));
+  const description = node(...path).description ?? '';
+  return [...comment(description, indent), `${indent}${path[path.length - 1]}:`, ...inner];
+}
+
 const EXAMPLE_OVERRIDES = `#
 # overrides:
 #   - match: { tenant: 'acme*', template: python-3.11 }
@@ -110,13 +126,7 @@ export function policyExample(): string {
     '# agentzip policy check FILE tests it; a running service reads it anew when it changes.',
   ];
   for (const [name, value] of Object.entries(DEFAULT_POLICY)) {
-    lines.push('');
-    if (!isSection(value)) {
-      lines.push(...entry([name], value, ''));
-      continue;
-    }
-    lines.push(...comment(node(name).description ?? '', ''), `${name}:`);
-    for (const [key, inner] of Object.entries(value)) lines.push(...entry([name, key], inner, '  '));
+    lines.push('', ...part([name], value));
   }
   return [...lines, ...EXAMPLE_OVERRIDES, ''].join('\n');
 }

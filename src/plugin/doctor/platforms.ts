@@ -28,7 +28,7 @@ interface Known {
 /** Signs of each, see docs/hosts.md; the first that is there counts. */
 const PLATFORMS: readonly Known[] = [
   { name: 'Docker', paths: ['/var/run/docker.sock', '/run/docker.sock'], adapter: 'docker' },
-  { name: 'Podman', paths: ['/run/podman/podman.sock'], adapter: 'docker' },
+  { name: 'Podman', paths: ['/run/podman/podman.sock'], adapter: 'podman' },
   {
     ...{ name: 'Kubernetes', adapter: 'containerd', commands: ['kubelet'] },
     paths: ['/sys/fs/cgroup/kubepods.slice', '/sys/fs/cgroup/kubepods', '/sys/fs/cgroup/memory/kubepods'],

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { truncateSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SandboxStatus } from '../src/plugin/client.js';
@@ -160,4 +160,24 @@ test('all of a machine is there from pre-pause to post-resume', LIMIT, async () 
   await Promise.all(ids.map((id) => client.prePause(id)));
   expect(out()).toEqual([0, 0]);
   expect(await digests()).toEqual(machines.map(({ digest }) => digest));
+});
+
+test('a memory file that is cut off costs its own machines, and nobody else', LIMIT, async () => {
+  const { client } = await start();
+  const file = memoryFile();
+  const [lost, other] = [await jailed('vm-1', file, 1), await ofE2b('isandbox')];
+  const ids = ['firecracker:vm-1', 'e2b:isandbox'];
+  await expect.poll(async () => (await client.status()).templates.length).toBe(1);
+  for (const id of ids) await expect.poll(async () => (await found(id))?.mode).toBe('reclaim');
+  await service!.event('llm_request_sent', ...ids);
+  for (const id of ids) await service!.out(id);
+  truncateSync(file, 0);
+  // The kernel drops the machine's own copies with it (unmap_mapping_range), here or without us.
+  await expect(digestOf(lost.vmm, lost.address)).rejects.toThrow('has ended');
+  expect(await digestOf(other.vmm, other.address)).toBe(other.digest);
+  await service!.event('llm_first_token', 'e2b:isandbox');
+  await service!.event('llm_request_sent', 'e2b:isandbox');
+  await service!.out('e2b:isandbox');
+  expect(await digestOf(other.vmm, other.address)).toBe(other.digest);
+  expect((await client.status()).pager).toMatchObject({ takeovers: 0, corruptPages: 0 });
 });

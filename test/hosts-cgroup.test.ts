@@ -96,6 +96,27 @@ test('the cgroup of a process is that of its memory', async () => {
   expect(processCgroup(2 ** 22 + 1)).toBeNull();
 });
 
+test('version 2 is looked at in the same way, and its sandboxes can be registered', async () => {
+  const mount = cgroupMounts().find(({ version }) => version === 2);
+  expect(mount, 'a mount of cgroup version 2').toBeDefined();
+  const top = `${mount!.path}/${TOP}`;
+  for (const folder of mount!.memory ? [`${top}/v2`] : [top, `${top}/v2`]) {
+    mkdirSync(folder);
+    made.push(folder);
+  }
+  const python = await Python.start();
+  pythons.push(python);
+  writeFileSync(`${top}/v2/cgroup.procs`, String(python.pid));
+  const adapter = new CgroupAdapter({ ...ANY, include: [`${TOP}/*`] }, () => [mount!]);
+  const bench = await Bench.start({}, {}, [adapter]);
+  try {
+    const { sandboxes } = await bench.controller.status();
+    expect(sandboxes).toMatchObject([{ id: `cgroup:${TOP}.v2`, pids: [python.pid], mode: 'reclaim' }]);
+  } finally {
+    await bench.stop();
+  }
+});
+
 test('cgroups of this host become sandboxes when they come, and are let go when they end', async () => {
   const adapter = new CgroupAdapter({ ...ANY, include: [`${TOP}/*`], tenant: 'acme', template: 'python' });
   const first = await pythonIn(`${TOP}/a`);

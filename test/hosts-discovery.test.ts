@@ -202,11 +202,14 @@ test('warnings and sandboxes are bounded', async () => {
 
 test('what it was followed by is gone: it is warned of, and followed again', async () => {
   const { follows } = one;
+  // It is followed again as soon as it can be looked at.
+  one.trouble = new AgentZipError('AZ_NO_ROUTE', { method: 'GET', path: '/containers' });
   one.listener?.failed(new AgentZipError('AZ_NO_ROUTE', { method: 'GET', path: '/events' }));
   expect(await host('one')).toMatchObject({
     following: false,
-    warnings: [expect.stringContaining('/events')],
+    warnings: expect.arrayContaining([expect.stringContaining('/events')]),
   });
+  one.trouble = null;
   await until(() => one.follows > follows);
   expect(await host('one')).toMatchObject({ following: true, warnings: [] });
 });
@@ -235,9 +238,6 @@ test('a sandbox that its platform has frozen waits, and goes on when it is thawe
   one.listener?.frozen?.('one:box', true);
   await until(() => bench.pager.asked.includes('openWindow one:box'));
   one.listener?.frozen?.('one:box', false);
-  await until(() => bench.pager.asked.includes('closeWindow one:box'));
-  expect((await sandboxes())[0]).toMatchObject({
-    phase: 'tool_running',
-    lastWindow: { reason: 'tool_start' },
-  });
+  await until(async () => (await sandboxes())[0].lastWindow?.reason === 'tool_start');
+  expect((await sandboxes())[0].phase).toBe('tool_running');
 });

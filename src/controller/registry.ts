@@ -79,8 +79,9 @@ export class Registry {
 
   remove(sandbox: Sandbox): void {
     for (const pid of [...sandbox.members.keys()]) this.leave(sandbox, pid);
-    this.byId.delete(sandbox.id);
-    this.byTag.delete(sandbox.tag);
+    // Removed twice, it must not take the next of its name along.
+    if (this.byId.get(sandbox.id) === sandbox) this.byId.delete(sandbox.id);
+    if (this.byTag.get(sandbox.tag) === sandbox) this.byTag.delete(sandbox.tag);
   }
 
   /** Looks for its processes again: the truth, with or without probes. False when it has none left. */

@@ -1,4 +1,4 @@
-import { maySwap, processCgroup } from '../memory/cgroup.js';
+import { cgroupMounts, maySwap, processCgroup, type CgroupMount } from '../memory/cgroup.js';
 import { commandName } from '../memory/process.js';
 import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { ContainerdApi, type Container, type Task, type TaskEvent } from './containerd-api.js';
@@ -19,6 +19,13 @@ export interface ContainerdOptions {
   templateLabels: readonly string[];
   /** Processes that are brought into a container are tool calls. */
   calls: boolean;
+}
+
+/** Where a container is. */
+interface Around {
+  namespace: string;
+  digests: ReadonlyMap<string, string>;
+  mounts: readonly CgroupMount[];
 }
 
 /** Processes brought into containers that are remembered. */
@@ -47,6 +54,7 @@ export class ContainerdAdapter implements HostAdapter {
     const known = new Map<string, string>();
     const paused = new Map<string, boolean>();
     const found: FoundSandbox[] = [];
+    const mounts = cgroupMounts();
     for (const namespace of this.options.namespaces) {
       const [containers, tasks, digests] = await Promise.all([
         this.api.containers(namespace),
@@ -59,7 +67,7 @@ export class ContainerdAdapter implements HostAdapter {
         const task = byId.get(container.id);
         const pod = podOf(container, pods);
         if (task === undefined || pod.isSandbox || !this.chosen(container, pod)) continue;
-        const sandbox = this.describe(container, pod, task, namespace, digests);
+        const sandbox = this.describe(container, pod, task, { namespace, digests, mounts });
         found.push(sandbox);
         known.set(`${namespace}/${container.id}`, sandbox.id);
         paused.set(sandbox.id, task.paused);
@@ -95,12 +103,11 @@ export class ContainerdAdapter implements HostAdapter {
     { id, image, runtime }: Container,
     pod: Pod,
     { pid }: Task,
-    namespace: string,
-    digests: ReadonlyMap<string, string>,
+    { namespace, digests, mounts }: Around,
   ): FoundSandbox {
     const { mode, tenantLabels, templateLabels } = this.options;
-    const folder = processCgroup(pid);
-    const swaps = folder === null || maySwap(folder);
+    const folder = processCgroup(pid, mounts);
+    const swaps = folder === null || maySwap(folder, mounts);
     const virtual = virtualRuntime(runtime);
     const first = (keys: readonly string[]): string | undefined =>
       keys.map((key) => pod.labels[key]).find((value) => value !== undefined && value !== '');

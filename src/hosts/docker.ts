@@ -1,4 +1,4 @@
-import { maySwap, processCgroup } from '../memory/cgroup.js';
+import { cgroupMounts, maySwap, processCgroup, type CgroupMount } from '../memory/cgroup.js';
 import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { DockerCalls } from './docker-calls.js';
 import { DockerEngine, type ContainerSummary, type EngineEvent } from './docker-engine.js';
@@ -53,11 +53,12 @@ export class DockerAdapter implements HostAdapter {
     const chosen = (await this.engine.containers()).filter((container) =>
       this.selectors.choose(of(container)),
     );
+    const mounts = cgroupMounts();
     const known = new Map<string, Known>();
     const queue = [...chosen];
     const work = async (): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-        const details = await this.detailsOf(next.Id, foundId(this.name, of(next).name));
+        const details = await this.detailsOf(next.Id, foundId(this.name, of(next).name), mounts);
         if (details !== null) known.set(next.Id, details);
       }
     };
@@ -66,7 +67,7 @@ export class DockerAdapter implements HostAdapter {
     this.calls.keep(known);
     const found = chosen.filter(({ Id }) => known.has(Id));
     this.tellFrozen(found.map(({ Id, State }) => ({ id: known.get(Id)!.id, on: State === 'paused' })));
-    return found.map((container) => this.describe(container, known.get(container.Id)!));
+    return found.map((container) => this.describe(container, known.get(container.Id)!, mounts));
   }
 
   follow(listener: HostListener): () => void {
@@ -86,23 +87,31 @@ export class DockerAdapter implements HostAdapter {
   }
 
   /** Null: it does not run any more. */
-  private async detailsOf(container: string, id: string): Promise<Known | null> {
+  private async detailsOf(
+    container: string,
+    id: string,
+    mounts: readonly CgroupMount[],
+  ): Promise<Known | null> {
     const before = this.known.get(container);
-    if (before !== undefined && before.folder !== null && processCgroup(before.pid) === before.folder)
+    if (before !== undefined && before.folder !== null && processCgroup(before.pid, mounts) === before.folder)
       return { ...before, id };
     const details = await this.engine.inspect(container);
     const pid = details?.State.Pid ?? 0;
     if (details === null || pid === 0) return null;
     return {
-      ...{ id, pid, folder: processCgroup(pid), runtime: details.HostConfig.Runtime ?? '' },
+      ...{ id, pid, folder: processCgroup(pid, mounts), runtime: details.HostConfig.Runtime ?? '' },
       healthcheck: details.Config.Healthcheck?.Test ?? [],
     };
   }
 
-  private describe(container: ContainerSummary, { id, pid, folder, runtime }: Known): FoundSandbox {
+  private describe(
+    container: ContainerSummary,
+    { id, pid, folder, runtime }: Known,
+    mounts: readonly CgroupMount[],
+  ): FoundSandbox {
     const { mode, tenantLabel, templateLabel } = this.options;
     const labels = container.Labels ?? {};
-    const swaps = folder === null || maySwap(folder);
+    const swaps = folder === null || maySwap(folder, mounts);
     const virtual = virtualRuntime(runtime);
     const reasons = [
       ...(virtual === null ? [] : [virtual.why]),

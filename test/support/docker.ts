@@ -90,7 +90,7 @@ export class Docker {
     const root = mkdtempSync(`${this.folder}/root-`);
     for (const folder of ['bin', 'usr', 'fixtures', 'tmp', 'dev', 'proc']) mkdirSync(`${root}/${folder}`);
     cpSync('/bin/busybox', `${root}/bin/busybox`, { dereference: true });
-    for (const applet of ['sh', 'sleep', 'cat', 'true', 'kill', 'touch', 'test'])
+    for (const applet of ['sh', 'sleep', 'cat', 'true', 'kill', 'rm', 'test'])
       symlinkSync('busybox', `${root}/bin/${applet}`);
     for (const folder of ['lib', 'lib64']) symlinkSync(`usr/${folder}`, `${root}/${folder}`);
     writeFileSync(`${root}/mark`, mark);

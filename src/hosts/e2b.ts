@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, statSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
+import { AgentZipError } from '../errors.js';
 import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { templateOf } from './e2b-templates.js';
 import { asDeclared, type Declared } from './declared.js';
@@ -53,12 +54,17 @@ export class E2bAdapter implements HostAdapter {
 
   /** Cgroups of sandboxes come and go with them. */
   follow(listener: HostListener): () => void {
+    const folder = join(this.root, CGROUPS);
+    const failed = (error: Error): void => {
+      const details = { platform: 'E2B', address: folder, reason: error.message, section: this.name };
+      listener.failed(new AgentZipError('AZ_HOST_UNREACHABLE', details, { cause: error }));
+    };
     try {
-      const watcher = watch(join(this.root, CGROUPS), () => listener.changed());
-      watcher.on('error', (error) => listener.failed(error));
+      const watcher = watch(folder, { persistent: false }, () => listener.changed());
+      watcher.on('error', failed);
       return () => watcher.close();
     } catch (error) {
-      listener.failed(error as Error);
+      failed(error as Error);
       return () => {};
     }
   }

@@ -7,7 +7,6 @@ import { asDeclared, type Declared } from './declared.js';
 import { judge } from './guest-memory.js';
 import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
-import { mayNotSwap } from './swap-limit.js';
 import { e2bSandbox, GuestMemories, virtualMachines, type VirtualMachine } from './virtual-machines.js';
 
 export interface E2bSettings extends Declared {
@@ -89,8 +88,7 @@ export class E2bAdapter implements HostAdapter {
 
   private describe(sandbox: string, machine: VirtualMachine): FoundSandbox {
     let memory = this.memories.of(machine);
-    const cgroup = this.proc.cgroup(machine.pid);
-    if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) {
+    if (memory !== null && !this.proc.maySwap(machine.pid)) {
       memory = { ...memory, hazards: [...memory.hazards, 'no_swap'] };
     }
     const { mode, why, hazards } = judge(memory, { loseSwapped: true, prePause: this.settings.prePause });

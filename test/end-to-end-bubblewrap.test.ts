@@ -7,6 +7,7 @@ import { Srt } from './support/srt.js';
 const PAGES = 4096;
 const BYTES = PAGES * 4096;
 const LIMIT = { timeout: 120_000 };
+const SOON = { timeout: 20_000 };
 
 let service: Service;
 let sandboxes: Srt[];
@@ -36,7 +37,9 @@ test(
   async () => {
     const [one, two] = [await start(), await start()];
     const digests = [await one.ask(`fill(${PAGES}, 'one')`), await two.ask(`fill(${PAGES}, 'two')`)];
-    await expect.poll(async () => (await found()).map(({ pids }) => pids.length > 3)).toEqual([true, true]);
+    await expect
+      .poll(async () => (await found()).map(({ pids }) => pids.length > 3), SOON)
+      .toEqual([true, true]);
     const list = await found();
     const ids = list.map(({ id }) => id);
     for (const sandbox of list) {
@@ -73,7 +76,7 @@ test(
     for (const id of ids) await service.out(id);
     for (const srt of sandboxes) await srt.stop();
     const left = async (): Promise<number> => (await service.client.status()).pager.usedSlots;
-    await expect.poll(async () => (await found()).length, { timeout: 10_000 }).toBe(0);
-    await expect.poll(left, { timeout: 10_000 }).toBeLessThan(PAGES / 10);
+    await expect.poll(async () => (await found()).length, SOON).toBe(0);
+    await expect.poll(left, SOON).toBeLessThan(PAGES / 10);
   },
 );

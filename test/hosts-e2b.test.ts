@@ -143,5 +143,5 @@ test('cgroups that come and go are told', async () => {
 test('a host whose cgroups can not be followed says so', () => {
   const failures: Error[] = [];
   adapter().follow({ changed() {}, tool() {}, failed: (error) => failures.push(error) })();
-  expect(failures).toHaveLength(1);
+  expect(failures).toMatchObject([{ code: 'AZ_HOST_UNREACHABLE' }]);
 });

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync, statSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
+import { AgentZipError } from '../errors.js';
 import type { FoundSandbox, HostAdapter, HostListener } from './adapter.js';
 import { templateOf } from './e2b-templates.js';
 import { asDeclared, type Declared } from './declared.js';
 import { judge } from './guest-memory.js';
 import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
-import { mayNotSwap } from './swap-limit.js';
 import { e2bSandbox, GuestMemories, virtualMachines, type VirtualMachine } from './virtual-machines.js';
 
 export interface E2bSettings extends Declared {
@@ -53,12 +53,17 @@ export class E2bAdapter implements HostAdapter {
 
   /** Cgroups of sandboxes come and go with them. */
   follow(listener: HostListener): () => void {
+    const folder = join(this.root, CGROUPS);
+    const failed = (error: Error): void => {
+      const details = { platform: 'E2B', address: folder, reason: error.message, section: this.name };
+      listener.failed(new AgentZipError('AZ_HOST_UNREACHABLE', details, { cause: error }));
+    };
     try {
-      const watcher = watch(join(this.root, CGROUPS), () => listener.changed());
-      watcher.on('error', (error) => listener.failed(error));
+      const watcher = watch(folder, { persistent: false }, () => listener.changed());
+      watcher.on('error', failed);
       return () => watcher.close();
     } catch (error) {
-      listener.failed(error as Error);
+      failed(error as Error);
       return () => {};
     }
   }
@@ -83,8 +88,7 @@ export class E2bAdapter implements HostAdapter {
 
   private describe(sandbox: string, machine: VirtualMachine): FoundSandbox {
     let memory = this.memories.of(machine);
-    const cgroup = this.proc.cgroup(machine.pid);
-    if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) {
+    if (memory !== null && !this.proc.maySwap(machine.pid)) {
       memory = { ...memory, hazards: [...memory.hazards, 'no_swap'] };
     }
     const { mode, why, hazards } = judge(memory, { loseSwapped: true, prePause: this.settings.prePause });

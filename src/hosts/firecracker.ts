@@ -6,7 +6,6 @@ import { tracksDirtyPages } from './firecracker-api.js';
 import { judge, type GuestMemory, type MemoryFile } from './guest-memory.js';
 import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
-import { mayNotSwap } from './swap-limit.js';
 import {
   e2bSandbox,
   GuestMemories,
@@ -87,8 +86,7 @@ export class FirecrackerAdapter implements HostAdapter {
 
   private async verdict(machine: VirtualMachine, memory: GuestMemory | null) {
     const { prePause } = this.settings;
-    const cgroup = this.proc.cgroup(machine.pid);
-    if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) {
+    if (memory !== null && !this.proc.maySwap(machine.pid)) {
       memory = { ...memory, hazards: [...memory.hazards, 'no_swap'] };
     }
     // Nothing is asked of a machine that is only observed anyway.

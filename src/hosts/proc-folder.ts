@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { maySwap } from '../memory/cgroup.js';
 
 /** Ways in which the kernel says that a process has ended while it was looked at, or is not ours to look into. */
 const GONE = ['ENOENT', 'ESRCH', 'EACCES', 'ENOTDIR', 'EINVAL'];
@@ -57,6 +58,13 @@ export class ProcFolder {
       if (controllers === '') path = below;
     }
     return path;
+  }
+
+  /** See maySwap of memory/cgroup.ts; of version 2. */
+  maySwap(pid: number): boolean {
+    const path = join(this.root, 'sys/fs/cgroup');
+    const cgroup = this.cgroup(pid);
+    return cgroup === null || maySwap(join(path, cgroup), [{ version: 2, path, memory: true }]);
   }
 
   /** Path by which this process reaches a file that the other one calls `path`, in whatever mount namespace. */

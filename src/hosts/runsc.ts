@@ -5,7 +5,6 @@ import { asDeclared, type Declared } from './declared.js';
 import { guestMemory, judge, type Verdict } from './guest-memory.js';
 import { foundId } from './names.js';
 import { ProcFolder } from './proc-folder.js';
-import { mayNotSwap } from './swap-limit.js';
 import { option } from './virtual-machines.js';
 
 /** Annotations that say what a sandbox started from and whose it is, the surest first. */
@@ -77,7 +76,7 @@ export class RunscAdapter implements HostAdapter {
   private verdict(pid: number, cgroup: string | null): Verdict {
     const memory = guestMemory(this.proc.smaps(pid));
     const hazards = memory?.hazards ?? [];
-    if (memory !== null && cgroup !== null && mayNotSwap(this.root, cgroup)) hazards.push('no_swap');
+    if (memory !== null && !this.proc.maySwap(pid)) hazards.push('no_swap');
     const verdict = judge(memory, { loseSwapped: false, prePause: false });
     if (!hazards.includes('shared_memfd')) return verdict;
     const reclaim = cgroup !== null && existsSync(join(this.root, 'sys/fs/cgroup', cgroup, 'memory.reclaim'));

@@ -172,6 +172,9 @@ function findPacks(): PackMapping[] {
       packPaths.set(pack, { path, mapping });
       found.push(mapping);
     } catch (error) {
+      // It may have been mapped before: to touch what is gone would end this process, too.
+      packs.remove(pack);
+      packPaths.delete(pack);
       writeSync(2, `agentzip-pager: ${(error as Error).message}\n`);
     }
   }

@@ -133,11 +133,12 @@ export class Refiner {
     const sequence = tables.slotSequence[task.slot];
     const staged = tables.slotObject[task.slot];
     const kind = tables.objectKind[staged];
+    const place = tables.objectOffset[staged];
     if (this.rushed && kind === Kind.QUICK) return 'deferred';
     if (!awaitsRefinement(kind) || !this.decoder.read(staged, AT.page)) {
-      // Made smaller between two looks here: the page still waits, under another name.
-      const moved = tables.slotObject[task.slot] !== staged && tables.slotSequence[task.slot] === sequence;
-      return moved ? 'deferred' : 'gone';
+      // Made smaller between two looks here, or moved by compaction: the page still waits, at another place.
+      const moved = tables.slotObject[task.slot] !== staged || tables.objectOffset[staged] !== place;
+      return moved && tables.slotSequence[task.slot] === sequence ? 'deferred' : 'gone';
     }
     const entry = this.ring.begin(task.slot, sequence, task.owner);
     const deferred = !this.findEqual(task, staged, entry) && !this.encode(task, entry);

@@ -23,6 +23,8 @@ export class Service {
   readonly client: AgentZipClient;
   readonly runtimeDir: string;
   output = '';
+  /** What is started next: the built command, or that of another build. */
+  command = COMMAND;
   pagerPid = 0;
   device = '';
   private child!: ChildProcess;
@@ -37,10 +39,11 @@ export class Service {
   }
 
   /** With a 2 GiB device and a 512 MiB store unless `policy` says otherwise. */
-  static async start(policy: PartialPolicy = {}): Promise<Service> {
+  static async start(policy: PartialPolicy = {}, command = COMMAND): Promise<Service> {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const pager = { deviceMiB: 2048, storeMiB: 512, stagingMiB: 256, ...policy.pager };
     const service = new Service(folder, { ...policy, pager, otel: { file: `${folder}/spans` } });
+    service.command = command;
     await service.start();
     return service;
   }
@@ -53,7 +56,7 @@ export class Service {
   async start(): Promise<void> {
     writeFileSync(`${this.folder}/policy.json`, JSON.stringify(this.policy));
     const dirs = ['--runtime-dir', this.runtimeDir, '--state-dir', `${this.folder}/state`];
-    const words = [COMMAND, 'run', ...dirs, '--policy', `${this.folder}/policy.json`];
+    const words = [this.command, 'run', ...dirs, '--policy', `${this.folder}/policy.json`];
     const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.child = child;
     this.output = '';

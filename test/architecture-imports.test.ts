@@ -39,6 +39,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
     /^pager\/front-end-choice\.ts$/,
     'says which front end the pager would take',
   ],
+  [/^plugin\/service-manager\.ts$/, /^native\/notify\.ts$/, 'tells systemd'],
   [/^plugin\/lock\.ts$/, /^native\/files\.ts$/, 'file locks'],
   [/^plugin\/doctor\/kernel\.ts$/, /^native\/(files|process)\.ts$/, 'tries process_madvise'],
   [/^bench\//, /^(plugin\/client|controller\/api)\.ts$/, 'the bench is a host: it sees what hosts see'],

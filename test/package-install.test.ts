@@ -125,7 +125,7 @@ describe('its command', () => {
   });
 
   it('runs with swap on, tells its status, and drains', async () => {
-    const service = await Service.start({}, join(installed, 'dist/cli/main.js'));
+    const service = await Service.start({}, { command: join(installed, 'dist/cli/main.js') });
     try {
       const status = JSON.parse(npx('status', '--json', '--runtime-dir', service.runtimeDir)) as {
         version: string;

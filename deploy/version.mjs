@@ -12,3 +12,15 @@ for (const name of ['plugin-manifest.json', 'docs/openapi.json']) {
     text.replace(/"version": "[^"]*"/, () => `"version": "${version}"`),
   );
 }
+for (const name of [
+  'deploy/docker/Dockerfile',
+  'deploy/kubernetes/base/daemonset.yaml',
+  'deploy/kubernetes/overlays/example/kustomization.yaml',
+]) {
+  const file = new URL(name, root);
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(
+    file,
+    text.replace(/(agentzip:|newTag: )\d+\.\d+\.\d+\S*/g, (_, before) => before + version),
+  );
+}

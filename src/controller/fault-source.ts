@@ -33,7 +33,7 @@ export async function openFaultSource(
   pager: PagerClient,
   { faults }: Policy['detect'],
 ): Promise<FaultSource> {
-  const warnings: string[] = [];
+  const warnings: string[] = [...pager.warnings];
   const reads = faults === 'reads' ? await readsOf(pager, warnings) : null;
   const probes = Probes.load({ without: reads === null ? [] : FAULT_PROGRAMS });
   if (reads !== null || probesFaults(probes)) return { probes, reads, warnings };

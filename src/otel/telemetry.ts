@@ -1,7 +1,6 @@
 import type { Meter, Tracer } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import { resourceFromAttributes } from '@opentelemetry/resources';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import {
   AlwaysOffSampler,
@@ -9,12 +8,8 @@ import {
   BasicTracerProvider,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
-import {
-  ATTR_SERVICE_INSTANCE_ID,
-  ATTR_SERVICE_NAME,
-  ATTR_SERVICE_VERSION,
-} from '@opentelemetry/semantic-conventions';
 import { FileSpanExporter } from './file-exporter.js';
+import { resourceOf, type Emitter } from './resource.js';
 import type { OtelSettings } from './settings.js';
 import { SpanQueue, within } from './span-queue.js';
 
@@ -32,13 +27,6 @@ export interface Telemetry {
   shutdown(): Promise<void>;
 }
 
-/** Who emits: attributes of the OpenTelemetry resource. */
-export interface Emitter {
-  version: string;
-  /** Tells apart several AgentZips; default: the process id. */
-  instance?: string;
-}
-
 /**
  * Tracer and meter for this process; nothing is registered globally, so a host that loads AgentZip as a library keeps
  * its own OpenTelemetry. `exporter` gets the spans too; with neither it nor endpoint nor file they are not even recorded.
@@ -49,11 +37,7 @@ export function createTelemetry(
   emitter: Emitter,
   exporter?: SpanExporter,
 ): Telemetry {
-  const resource = resourceFromAttributes({
-    [ATTR_SERVICE_NAME]: 'agentzip',
-    [ATTR_SERVICE_VERSION]: emitter.version,
-    [ATTR_SERVICE_INSTANCE_ID]: emitter.instance ?? String(process.pid),
-  });
+  const resource = resourceOf(emitter);
   const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
   const queues = exporters.map(
     (exporter) => new SpanQueue({ exporter, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),

@@ -6,6 +6,7 @@ import { createController, type Controller } from '../controller/controller.js';
 import type { Events } from '../controller/events.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
+import { instanceId } from '../otel/resource.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy, parsePolicy } from '../policy/load.js';
 import type { PartialPolicy, Policy } from '../policy/policy.js';
@@ -65,7 +66,8 @@ async function start(policy: Policy, options: AgentZipOptions, undo: Undo): Prom
   const gid = group === null ? undefined : groupId(group);
   const lock = InstanceLock.take(policy.paths.runtimeDir, gid);
   undo.add(() => lock.release());
-  const telemetry = createTelemetry(policy.otel, { version }, options.spanExporter);
+  const emitter = { version, instance: instanceId(policy.paths.runtimeDir) };
+  const telemetry = createTelemetry(policy.otel, emitter, options.spanExporter);
   undo.add(() => telemetry.shutdown());
   const api = await createController(policy, telemetry);
   undo.add(() => api.close());

@@ -6,7 +6,7 @@ purpose=${1:-demo}
 cd "$(dirname "$0")/.."
 
 packages="libbpf1 libzstd1 python3 python3-numpy python3-pandas python3-matplotlib util-linux"
-[ "$purpose" = test ] && packages="$packages clang llvm libbpf-dev chromium python3-sklearn python3-pyte python3-prometheus-client docker.io busybox-static bubblewrap socat ripgrep curl"
+[ "$purpose" = test ] && packages="$packages clang llvm libbpf-dev chromium python3-sklearn python3-pyte python3-prometheus-client docker.io busybox-static bubblewrap socat ripgrep curl systemd"
 
 missing=
 for package in $packages; do

@@ -54,6 +54,10 @@ export const ERRORS = {
     'the pager (pid {pid}) is gone: {reason}',
     'restart AgentZip; pager and standby have ended, and pages of sandboxes that were out may be lost',
   ],
+  AZ_PAGER_VERSION: [
+    'the pager that runs (pid {pid}) is of version {found}, protocol/format {foundFormat}; this is version {version}, {format}, and can not take it over',
+    'nothing is lost: start version {found} again to go on; or page everything in with either version, agentzip drain, and then start this one',
+  ],
   AZ_PAGER_REFUSED: ['the pager refused {request}: {reason}', 'see docs/errors.md'],
   AZ_DRAIN_MEMORY: [
     'draining needs {neededMiB} MiB to page everything back in, but {availableMiB} MiB is available',

@@ -40,6 +40,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
     'says which front end the pager would take',
   ],
   [/^plugin\/drain-progress\.ts$/, /^memory\/swap\.ts$/, 'how much of a device is left to drain'],
+  [/^plugin\/service-manager\.ts$/, /^native\/notify\.ts$/, 'tells systemd'],
   [/^plugin\/lock\.ts$/, /^native\/files\.ts$/, 'file locks'],
   [/^plugin\/doctor\/kernel\.ts$/, /^native\/(files|process)\.ts$/, 'tries process_madvise'],
   [/^bench\//, /^(plugin\/client|controller\/api)\.ts$/, 'the bench is a host: it sees what hosts see'],

@@ -53,6 +53,26 @@ describe.skipIf(otherCompiler() !== null)('the committed BPF objects', () => {
     expect(built).toEqual(objectsIn(join(packageRoot, 'bpf')));
   });
 
+  // A BPF program sees registers of the machine only through pt_regs, and system calls by number: none is used here, and
+  // types of the kernel are looked up in its BTF at load. Else there would have to be an object for each.
+  it.each(['x86', 'arm64'])('are the same for %s', (architecture) => {
+    execFileSync('sh', ['deploy/build-bpf.sh', folder], {
+      cwd: packageRoot,
+      timeout: 60_000,
+      env: { ...process.env, AGENTZIP_BPF_ARCH: architecture },
+    });
+    expect(objectsIn(folder)).toEqual(objectsIn(join(packageRoot, 'bpf')));
+  });
+
+  it('are for little-endian BPF, not for a processor', () => {
+    const EM_BPF = 247;
+    const LITTLE_ENDIAN = 1;
+    for (const [name, bytes] of objectsIn(join(packageRoot, 'bpf'))) {
+      const header = Buffer.from(bytes, 'base64');
+      expect([name, header.readUInt16LE(18), header[5]]).toEqual([name, EM_BPF, LITTLE_ENDIAN]);
+    }
+  });
+
   it('name no folder of the machine they were compiled on', () => {
     for (const [name, bytes] of objectsIn(join(packageRoot, 'bpf'))) {
       const text = Buffer.from(bytes, 'base64').toString('latin1');

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { resourceOf } from '../src/otel/resource.js';
 import { packageRoot } from '../src/paths.js';
 import { prometheusText } from '../src/plugin/prometheus.js';
 import { parsePolicy } from '../src/policy/load.js';
@@ -95,6 +96,63 @@ interface Collector {
   exporters: { prometheus: { endpoint: string; add_metric_suffixes: boolean } } & Record<string, unknown>;
   service: { pipelines: Record<string, { receivers: string[]; processors: string[]; exporters: string[] }> };
 }
+
+describe('the collector of a fleet', () => {
+  const collector = parse(read('otel/fleet-collector.yaml')) as Collector & {
+    extensions: object;
+    service: { extensions: string[] };
+    receivers: { otlp: { protocols: { http: { auth: { authenticator: string }; tls: object } } } };
+    processors: { resource: { attributes: object[] } };
+  };
+
+  it('takes both signals from outside with TLS and a token, and every part is defined and used', () => {
+    const { pipelines, extensions } = collector.service;
+    for (const kind of ['receivers', 'processors', 'exporters'] as const) {
+      const used = new Set(Object.values(pipelines).flatMap((pipeline) => pipeline[kind]));
+      expect([...used].sort(), kind).toEqual(Object.keys(collector[kind]).sort());
+    }
+    const { auth, tls, endpoint } = collector.receivers.otlp.protocols.http;
+    expect(endpoint).toBe('0.0.0.0:4318');
+    expect(Object.keys(tls)).toEqual(['cert_file', 'key_file']);
+    expect(extensions).toEqual([auth.authenticator]);
+    expect(Object.keys(collector.extensions)).toEqual(extensions);
+  });
+
+  it('names hosts by an attribute that is sent', () => {
+    const [step] = collector.processors.resource.attributes as Record<string, string>[];
+    const { attributes } = resourceOf({ version: '1.2.3' });
+    expect(Object.keys(attributes)).toEqual(expect.arrayContaining([step.key, step.from_attribute]));
+  });
+});
+
+describe('the alerts', () => {
+  interface Rule {
+    alert: string;
+    expr: string;
+    labels: { severity: string };
+    annotations: { summary: string };
+  }
+  const { groups } = parse(read('prometheus/agentzip.rules.yaml')) as { groups: { rules: Rule[] }[] };
+  const rules = groups.flatMap((group) => group.rules);
+
+  it('ask for metrics that are served, and are explained', async () => {
+    const text = prometheusText(await new PlayedController(2).status());
+    const served = new Set([...text.matchAll(/^([a-z_]+)[{ ]/gm)].map(([, name]) => name));
+    const page = readFileSync(`${packageRoot}/docs/fleet.md`, 'utf8');
+    expect(rules.length).toBeGreaterThan(4);
+    for (const { alert, expr, labels, annotations } of rules) {
+      const asked = expr.match(/\bagentzip_[a-z_]+/g) ?? [];
+      expect(asked.length, alert).toBeGreaterThan(0);
+      expect(
+        asked.filter((name) => !served.has(name)),
+        alert,
+      ).toEqual([]);
+      expect(['warning', 'critical']).toContain(labels.severity);
+      expect(annotations.summary).toContain('$labels.instance');
+      expect(page).toContain(`\`${alert}\``);
+    }
+  });
+});
 
 describe('the OpenTelemetry collector', () => {
   const collector = parse(read('otel/collector.yaml')) as Collector;

@@ -10,7 +10,7 @@ import { schemaAt } from '../src/policy/schema.js';
 import { agentzip } from './support/command.js';
 import { CAPABILITIES } from '../src/plugin/doctor/privileges.js';
 import { routeNames } from '../src/plugin/routes.js';
-import { readManifest } from '../src/plugin/manifest.js';
+import { MANIFEST, readManifest } from '../src/plugin/manifest.js';
 import { controlSocket, DEFAULT_RUNTIME_DIR, pagerSocket } from '../src/plugin/runtime-files.js';
 
 const json = (path: string) => JSON.parse(readFileSync(join(packageRoot, path), 'utf8'));
@@ -177,6 +177,8 @@ describe('agentzip manifest', () => {
       expect(wrong.code).toBe(1);
       expect(wrong.stderr).toContain('AZ_MANIFEST');
       expect(wrong.stderr).toMatch(/hosts must NOT have fewer than 1 items/);
+      const own = await agentzip(['manifest', '--check']);
+      expect([own.code, own.stdout]).toEqual([0, `agentzip: ${MANIFEST} is valid\n`]);
       const missing = await agentzip(['manifest', '--check', `${folder}/none`]);
       expect(missing.stderr).toMatch(/AZ_MANIFEST: .*ENOENT/);
     } finally {

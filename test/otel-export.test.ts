@@ -1,11 +1,12 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createMetrics, type Reading } from '../src/otel/metrics.js';
 import { ATTRIBUTES, METRICS } from '../src/otel/names.js';
+import { instanceId, resourceOf } from '../src/otel/resource.js';
 import { createTelemetry } from '../src/otel/telemetry.js';
 import type { OtelSettings } from '../src/otel/settings.js';
 import { sizeAttributes, WindowSpan } from '../src/otel/window.js';
@@ -104,6 +105,37 @@ function record(tracer: ReturnType<typeof createTelemetry>['tracer'], traceparen
   window.end('shutdown');
 }
 
+describe('who reports', () => {
+  it('is told by the environment where that says more', () => {
+    vi.stubEnv('OTEL_RESOURCE_ATTRIBUTES', 'k8s.node.name=node-7,host.name=the-node');
+    try {
+      const { attributes } = resourceOf(emitter);
+      expect(attributes).toMatchObject({
+        ...{ 'service.name': 'agentzip', 'k8s.node.name': 'node-7', 'host.name': 'the-node' },
+      });
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
+  it('has an id of its own, the same after a restart, that does not show the machine’s', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'agentzip-machine-'));
+    cleanup.push(() => rmSync(folder, { recursive: true }));
+    const idOf = (machine: string, runtimeDir: string): string => {
+      writeFileSync(join(folder, 'machine-id'), `${machine}\n`);
+      return instanceId(runtimeDir, join(folder, 'machine-id'));
+    };
+    const machine = '0af7651916cd43dd8448eb211c80319c';
+    const id = idOf(machine, '/run/agentzip');
+    // What Python's uuid.uuid5 makes of the same.
+    expect(id).toBe('323e11de-0111-563a-afcd-ca08e08ddd2c');
+    expect(idOf(machine, '/run/agentzip')).toBe(id);
+    expect(idOf(machine, '/run/other')).not.toBe(id);
+    expect(idOf(machine.replace('0', '1'), '/run/agentzip')).not.toBe(id);
+    expect(instanceId('/run/agentzip', join(folder, 'none'))).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
 describe('a collector', () => {
   it('receives the window and its steps, with the host’s span as a link', async () => {
     const { requests, endpoint } = await collector();
@@ -119,6 +151,12 @@ describe('a collector', () => {
     const resource = body.resourceSpans[0].resource.attributes;
     expect(valueOf(resource, 'service.name')).toBe('agentzip');
     expect(valueOf(resource, 'service.version')).toBe('1.2.3');
+    expect(valueOf(resource, 'service.instance.id')).toBe('test');
+    expect(valueOf(resource, 'host.name')).toBe(hostname());
+    expect(valueOf(resource, 'host.arch')).toMatch(/^(amd64|arm64)$/);
+    expect(valueOf(resource, 'os.type')).toBe('linux');
+    expect(valueOf(resource, 'process.pid')).toBe(process.pid);
+    expect(valueOf(resource, 'telemetry.sdk.language')).toBe('nodejs');
 
     const spans = spansOf(body);
     expect(spans.map((span) => span.name).sort()).toEqual([

@@ -47,6 +47,13 @@ describe('without what probes need', () => {
     expectIdle(probes);
   });
 
+  it('another processor: one warning that names it and those it is for', () => {
+    const probes = Probes.load({ architecture: 'riscv64' });
+    expect(probes.warnings).toHaveLength(1);
+    expect(probes.warnings[0]).toMatch(/AZ_PROBE_FAILED: .*not for riscv64.*\n?.*x64 or arm64/);
+    expectIdle(probes);
+  });
+
   it('no BTF: one warning that names the kernel option', () => {
     const probes = Probes.load({ btfPath: join(folder, 'vmlinux') });
     expect(probes.warnings).toHaveLength(1);

@@ -18,7 +18,7 @@ let server: TestServer;
 beforeAll(() => void (conformance = new Conformance(describeApi())));
 beforeEach(async () => {
   server = await startControlServer({ maxBodyKiB: 4, requestTimeoutMs: 1_000 });
-  server.controller.templates.set('t', { pid: 1 });
+  server.controller.templates.set('t', { pid: 1 }).set('box', { pid: 2 });
   server.controller.sandboxes.set('box', { pids: [1], template: 't' });
 });
 afterEach(() => server.stop());
@@ -26,6 +26,7 @@ afterEach(() => server.stop());
 /** What a request that is right says to each route, and the method of the controller behind it. */
 const REQUESTS: Record<string, { body?: unknown; calls?: keyof ControllerApi }> = {
   'PUT /v1/templates/{id}': { body: { pid: 1, tenant: 'acme' }, calls: 'putTemplate' },
+  'DELETE /v1/templates/{id}': { calls: 'deleteTemplate' },
   'PUT /v1/sandboxes/{id}': { body: { pids: [1], template: 't' }, calls: 'putSandbox' },
   'GET /v1/sandboxes/{id}': { calls: 'getSandbox' },
   'GET /v1/sandboxes/{id}/explain': { calls: 'explain' },

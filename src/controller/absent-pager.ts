@@ -15,7 +15,7 @@ const NO_SWAP_TYPE = 31;
 /** Where there is no device. */
 const ABSENT: PagerInfo = {
   ...{ pid: 0, version: 'none', device: 'none', swapType: NO_SWAP_TYPE, slots: 1, takeovers: 0 },
-  ...{ frontEnd: null, frontEndReason: 'a dry run has no device' },
+  ...{ frontEnd: null, frontEndReason: 'a dry run has no device', protocol: 0, storeFormat: 0 },
 };
 const STATUS: PagerStatus = {
   ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, store: NO_MEMORY },
@@ -32,6 +32,7 @@ const NOTHING_REFINED: RefineResult = {
 export class AbsentPager implements Pager {
   onTakeover = (): void => {};
   readonly takeovers = 0;
+  readonly warnings: string[] = [];
   readonly closed: Promise<void>;
   private settle!: () => void;
 

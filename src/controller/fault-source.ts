@@ -30,7 +30,7 @@ const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_
 
 /** Loads the probes: those of page faults only when the policy wants them or the pager does not tell. Where they do not run, it does. */
 export async function openFaultSource(pager: Pager, { faults }: Policy['detect']): Promise<FaultSource> {
-  const warnings: string[] = [];
+  const warnings: string[] = [...pager.warnings];
   const reads = faults === 'reads' ? await readsOf(pager, warnings) : null;
   const probes = Probes.load({ without: reads === null ? [] : FAULT_PROGRAMS });
   if (reads !== null || probesFaults(probes)) return { probes, reads, warnings };

@@ -50,6 +50,17 @@ export const ATTRIBUTES = {
   encoding: 'agentzip.encoding',
 } as const;
 
+/** Attributes of the resource: names of OpenTelemetry's semantic conventions. */
+export const RESOURCE = {
+  serviceName: 'service.name',
+  serviceVersion: 'service.version',
+  serviceInstance: 'service.instance.id',
+  hostName: 'host.name',
+  hostArch: 'host.arch',
+  osType: 'os.type',
+  pid: 'process.pid',
+} as const;
+
 export interface MetricName {
   name: string;
   /** UCUM unit. */

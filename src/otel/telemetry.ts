@@ -1,7 +1,6 @@
 import type { Meter, Tracer } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import { resourceFromAttributes } from '@opentelemetry/resources';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import {
   AlwaysOffSampler,
@@ -9,12 +8,8 @@ import {
   BasicTracerProvider,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
-import {
-  ATTR_SERVICE_INSTANCE_ID,
-  ATTR_SERVICE_NAME,
-  ATTR_SERVICE_VERSION,
-} from '@opentelemetry/semantic-conventions';
 import { FileSpanExporter } from './file-exporter.js';
+import { resourceOf, type Emitter } from './resource.js';
 import type { OtelSettings } from './settings.js';
 import { SpanQueue, within } from './span-queue.js';
 
@@ -37,13 +32,6 @@ export interface Telemetry {
   shutdown(): Promise<void>;
 }
 
-/** Who emits: attributes of the OpenTelemetry resource. */
-export interface Emitter {
-  version: string;
-  /** Tells apart several AgentZips; default: the process id. */
-  instance?: string;
-}
-
 /** Tracer and meter of one set of settings. */
 class Providers {
   readonly tracer: Tracer;
@@ -52,12 +40,8 @@ class Providers {
   private readonly tracers: BasicTracerProvider;
   private readonly meters: MeterProvider;
 
-  constructor(settings: OtelSettings, { version, instance }: Emitter, exporter?: SpanExporter) {
-    const resource = resourceFromAttributes({
-      [ATTR_SERVICE_NAME]: 'agentzip',
-      [ATTR_SERVICE_VERSION]: version,
-      [ATTR_SERVICE_INSTANCE_ID]: instance ?? String(process.pid),
-    });
+  constructor(settings: OtelSettings, emitter: Emitter, exporter?: SpanExporter) {
+    const resource = resourceOf(emitter);
     const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
     this.queues = exporters.map(
       (each) => new SpanQueue({ exporter: each, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),
@@ -68,8 +52,8 @@ class Providers {
       spanProcessors: this.queues,
     });
     this.meters = new MeterProvider({ resource, readers: metricReaders(settings) });
-    this.tracer = this.tracers.getTracer('agentzip', version);
-    this.meter = this.meters.getMeter('agentzip', version);
+    this.tracer = this.tracers.getTracer('agentzip', emitter.version);
+    this.meter = this.meters.getMeter('agentzip', emitter.version);
   }
 
   dropped(): number {

@@ -30,6 +30,8 @@ const bytesOf = (slots: Uint32Array): Uint8Array =>
 export class PagerClient {
   /** Told of each takeover, once the new pager answers. What was claimed and not refined must be claimed anew. */
   onTakeover: (info: PagerInfo) => void = () => {};
+  /** What an operator should know of the pager as it was found. */
+  readonly warnings: string[] = [];
   /** Takeovers seen. */
   takeovers = 0;
   /** Settles when the connection is gone for good; every request under way is then rejected with AZ_PAGER_LOST. */
@@ -217,6 +219,7 @@ export type Pager = Pick<
   | 'writtenSince'
   | 'expect'
   | 'demandReads'
+  | 'warnings'
   | 'watch'
   | 'free'
   | 'closed'

@@ -22,6 +22,7 @@ export function createHandlers(
   engine: Engine,
   info: PagerInfo,
   drain: () => Promise<void>,
+  replace: (successor: Requests['replace']['request']) => Promise<void>,
   standbyPid: () => number | null,
 ): Handlers {
   const { tables, shared, queue } = engine;
@@ -81,6 +82,10 @@ export function createHandlers(
       return {};
     },
     status: () => statusOf(engine, info.takeovers, standbyPid()),
+    async replace(successor) {
+      await replace(successor);
+      return {};
+    },
     async drain() {
       await drain();
       return {};

@@ -74,6 +74,11 @@ function answer(request: DataLoopRequest): DataLoopReply {
     case 'doubtSole':
       store.doubtSole();
       return { id };
+    case 'giveWay':
+      // Nothing that was taken from the kernel is left unanswered, so nothing has to be sent again (which Linux can from 6.9 on).
+      while (inbox.work());
+      while (commitResults(Infinity));
+      return process.kill(process.pid, 'SIGKILL') as never;
     case 'flush':
       while (commitResults(Infinity));
       return { id };

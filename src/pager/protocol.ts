@@ -2,6 +2,12 @@ import type { OwnerEncoding } from '../store/encoding.js';
 import type { FrontEndName } from './channel.js';
 
 /**
+ * Number of what is said here, and of what a pager tells its standby (PagerOptions, Succession, lifeline): raise it with a change
+ * that an older build would not understand. `hello` and `drain` never change: whatever runs can be asked who it is, and drained.
+ */
+export const PROTOCOL = 1;
+
+/**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
  * little-endian u32: bytes of JSON, bytes of binary tail, request id), JSON, then the tail. Requests carry `op`;
  * replies carry the same id and either `ok` or `error`.
@@ -9,6 +15,9 @@ import type { FrontEndName } from './channel.js';
 export interface PagerInfo {
   pid: number;
   version: string;
+  /** {@link PROTOCOL} of its build, and the format of its store. */
+  protocol: number;
+  storeFormat: number;
   /** Block device that serves as swap, e.g. `/dev/loop3`. */
   device: string;
   /** How the kernel reaches the pager, and why this way. */
@@ -203,6 +212,12 @@ export interface Requests {
   /** The controller is new: what its predecessor knew of who alone has which slot counts no longer. */
   doubtSole: { request: object; reply: object };
   status: { request: object; reply: PagerStatus };
+  /**
+   * Give the device to a pager of another build, of the same protocol and store format: `command` starts one as a standby,
+   * and when it is ready the pager ends between two requests of the kernel. Answered by the new one. Refused when it does not
+   * get ready; then all is as it was.
+   */
+  replace: { request: { version: string; command: string[] }; reply: object };
   /** Page everything in, remove the device, exit. Refused with the numbers when memory does not suffice. */
   drain: { request: object; reply: object };
 }

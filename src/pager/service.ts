@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
-import { explain } from '../errors.js';
+import { AgentZipError, explain } from '../errors.js';
 import { inflight } from '../native/block-device.js';
 import { version } from '../paths.js';
+import { FORMAT_VERSION } from '../store/layout.js';
 import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
 import type { ChannelPlan } from './channel.js';
@@ -11,7 +12,7 @@ import type { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
 import type { FrontEndChoice } from './front-end-choice.js';
 import { pagerSocket, type PagerOptions } from './options.js';
-import type { PagerInfo } from './protocol.js';
+import { PROTOCOL, type PagerInfo, type Requests } from './protocol.js';
 import { availableBytes, checkRoom } from './room.js';
 import { StandbyKeeper } from './standby-keeper.js';
 import { isSwap } from './swap-area.js';
@@ -50,6 +51,8 @@ export class PagerService {
     this.info = {
       pid,
       version,
+      protocol: PROTOCOL,
+      storeFormat: FORMAT_VERSION,
       device,
       swapType,
       slots: engine.tables.slots,
@@ -71,6 +74,7 @@ export class PagerService {
       engine,
       this.info,
       () => this.leave(),
+      (successor) => this.replace(successor),
       () => this.keeper.readyPid,
     );
     await serveControl(pagerSocket(options.runtimeDir), handlers);
@@ -106,6 +110,26 @@ export class PagerService {
     );
     // With all threads, one of which can not be asked to end.
     if (standby !== null) process.kill(process.pid, 'SIGKILL');
+  }
+
+  /** See Requests.replace. */
+  private async replace(successor: Requests['replace']['request']): Promise<void> {
+    // Asked again, by a client that found the new pager in the old one's place.
+    if (successor.version === version) return;
+    const refuse = (reason: string): AgentZipError =>
+      new AgentZipError('AZ_PAGER_REFUSED', { request: 'replace', reason });
+    if (this.draining !== undefined || this.drained) throw refuse('it drains');
+    const { log, engine } = this.charge;
+    let pid: number;
+    try {
+      pid = await this.keeper.change(successor.command);
+    } catch (error) {
+      log(`version ${successor.version} could not take over: ${explain(error)}`);
+      throw refuse(`version ${successor.version} could not take over: ${explain(error)}`);
+    }
+    if (this.draining !== undefined || this.drained) throw refuse('it drains');
+    log(`version ${version} gives way to version ${successor.version}, pid ${pid}`);
+    await engine.request({ op: 'giveWay' });
   }
 
   leaveOrSay(): void {

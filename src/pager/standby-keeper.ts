@@ -15,10 +15,13 @@ const SOUND_MS = 10_000;
 /** One that is not ready by then is stuck. */
 const READY_MS = 120_000;
 const FAREWELL_MS = 1_000;
+/** One of another build is given up when it is not ready by then: somebody waits for it. */
+const CHANGE_MS = 30_000;
 const REAP_MS = 50;
 
 interface Standby {
   pid: number;
+  command: readonly string[];
   lifeline: Lifeline;
   startedAt: number;
   ready: boolean;
@@ -29,6 +32,11 @@ export class StandbyKeeper {
   private standby: Standby | undefined;
   private pauseMs = PAUSE_MS.first;
   private dismissed = false;
+  /** Starts a standby; that of another build while it is to take our place. */
+  private readonly own = pagerCommand();
+  private command = this.own;
+  /** What the standby that ended last was started with. */
+  private mourned: readonly string[] | undefined;
   private draining = false;
   private readonly packs = new Map<number, string>();
 
@@ -44,7 +52,8 @@ export class StandbyKeeper {
   }
 
   start(): void {
-    if (this.dismissed || !this.options.standby) return;
+    if (this.dismissed || this.standby !== undefined) return;
+    if (!this.options.standby && this.command === this.own) return;
     try {
       this.standby = this.spawn();
     } catch (error) {
@@ -64,6 +73,27 @@ export class StandbyKeeper {
     this.tell({ op: 'draining', draining });
   }
 
+  /**
+   * Has a standby of another build in place of ours; returns its pid when it can take over. Error: why it could not, and ours
+   * is started again. Meanwhile, a second or two, nobody could take over.
+   */
+  async change(command: string[]): Promise<number> {
+    const before = this.standby;
+    this.command = command;
+    this.mourned = undefined;
+    if (before === undefined) this.start();
+    else if (before.ready) before.lifeline.say({ op: 'farewell' });
+    else process.kill(before.pid, 'SIGKILL');
+    for (let waited = 0; waited < CHANGE_MS && this.mourned !== command; waited += REAP_MS) {
+      const { standby } = this;
+      if (standby?.command === command && standby.ready) return standby.pid;
+      await sleep(REAP_MS);
+    }
+    this.command = this.own;
+    if (this.standby?.command === command) process.kill(this.standby.pid, 'SIGKILL');
+    throw new Error(this.mourned === command ? 'its standby ended' : 'its standby did not get ready in time');
+  }
+
   /** Lets the standby go, for good. Resolves when it has gone, or does not answer. */
   async dismiss(): Promise<void> {
     this.dismissed = true;
@@ -77,11 +107,12 @@ export class StandbyKeeper {
 
   private spawn(): Standby {
     const [ours, theirs] = socketPair();
+    const { command } = this;
     let pid: number;
     try {
-      const command = pagerCommand(JSON.stringify(this.options), JSON.stringify(this.succession));
+      const words = [...command, JSON.stringify(this.options), JSON.stringify(this.succession)];
       // What the launcher has set (seccomp filter, cgroup, oom_score_adj, I/O flusher) is inherited.
-      pid = spawnProgram(process.execPath, command, process.env, [0, 1, 2, theirs]);
+      pid = spawnProgram(command[0], words, process.env, [0, 1, 2, theirs]);
     } catch (error) {
       close(ours);
       throw error;
@@ -91,7 +122,7 @@ export class StandbyKeeper {
     const lifeline = new Lifeline(new Socket({ fd: ours }), (message) => {
       if (message.op === 'ready') this.welcome(standby);
     });
-    const standby: Standby = { pid, lifeline, startedAt: performance.now(), ready: false };
+    const standby: Standby = { pid, command, lifeline, startedAt: performance.now(), ready: false };
     void lifeline.closed.then(() => this.mourn(standby));
     setTimeout(() => {
       if (!standby.ready && this.standby === standby) process.kill(pid, 'SIGKILL');
@@ -109,6 +140,7 @@ export class StandbyKeeper {
   private async mourn(standby: Standby): Promise<void> {
     this.standby = undefined;
     for (let waited = 0; !reap(standby.pid) && waited < FAREWELL_MS; waited += REAP_MS) await sleep(REAP_MS);
+    this.mourned = standby.command;
     if (this.dismissed) return;
     if (performance.now() - standby.startedAt >= SOUND_MS) this.pauseMs = PAUSE_MS.first;
     this.log(`standby ${standby.pid} has ended: starting another in ${this.pauseMs} ms`);

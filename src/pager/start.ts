@@ -3,6 +3,7 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, explain } from '../errors.js';
 import { packageRoot } from '../paths.js';
+import { adopt } from './adopt.js';
 import { PagerClient } from './client.js';
 import { hasPager, pagerLog, pagerSocket, type PagerOptions } from './options.js';
 
@@ -22,12 +23,22 @@ export async function findPager(runtimeDir: string): Promise<PagerClient | null>
   }
 }
 
-/** Takes over the pager that runs here, or starts one. It outlives us. AZ_PAGER_START. */
+async function adopted(client: PagerClient): Promise<PagerClient> {
+  try {
+    await adopt(client);
+    return client;
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+/** Takes over the pager that runs here, or starts one. It outlives us. AZ_PAGER_START, AZ_PAGER_VERSION. */
 export async function startPager(options: PagerOptions): Promise<PagerClient> {
   const { runtimeDir } = options;
   for (let waited = 0; ; waited += PAUSE_MS) {
     const running = await findPager(runtimeDir);
-    if (running !== null) return running;
+    if (running !== null) return adopted(running);
     // One that holds the lock and does not listen is just taking over from one that died.
     if (!hasPager(runtimeDir)) break;
     if (waited >= START_TIMEOUT_MS)

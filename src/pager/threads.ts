@@ -37,6 +37,7 @@ export type DataLoopRequest =
   | { id: number; op: 'watch'; owner: number; slots: Uint32Array }
   | { id: number; op: 'free'; owner: number; sequence: number; slots: Uint32Array }
   | { id: number; op: 'doubtSole' }
+  | { id: number; op: 'giveWay' }
   | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
   | { id: number; op: 'addDictionary'; trained: Trained }

@@ -9,6 +9,7 @@ import type { Events } from '../controller/events.js';
 import { Policies } from '../controller/policies.js';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
+import { instanceId } from '../otel/resource.js';
 import { createTelemetry } from '../otel/telemetry.js';
 import { loadPolicy, parsePolicy } from '../policy/load.js';
 import { LivePolicy } from '../policy/live.js';
@@ -82,7 +83,8 @@ async function start(live: LivePolicy, options: AgentZipOptions, undo: Undo): Pr
   const gid = group === null ? undefined : groupId(group);
   const lock = InstanceLock.take(policy.paths.runtimeDir, gid);
   undo.add(() => lock.release());
-  const telemetry = createTelemetry(policy.otel, { version }, options.spanExporter);
+  const emitter = { version, instance: instanceId(policy.paths.runtimeDir) };
+  const telemetry = createTelemetry(policy.otel, emitter, options.spanExporter);
   undo.add(() => telemetry.shutdown());
   live.prepare = ({ otel }) => {
     if (!isDeepStrictEqual(otel, policy.otel)) telemetry.renew(otel);

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { AgentZipError } from '../errors.js';
 import { packageRoot } from '../paths.js';
 
 const SCHEMA = `${packageRoot}/src/plugin/manifest.schema.json`;
-export const MANIFEST = `${packageRoot}/plugin-manifest.json`;
+export const MANIFEST = join(packageRoot, 'plugin-manifest.json');
 
 interface Named {
   name: string;

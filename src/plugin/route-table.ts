@@ -37,6 +37,11 @@ export const ROUTE_FACTS: Record<string, RouteFacts> = {
       ...(['AZ_PACK_WRITE', 'AZ_TEMPLATE_IN_USE', 'AZ_STORE_FULL'] as const),
     ],
   },
+  'DELETE /v1/templates/{id}': {
+    summary: 'Forget a template that nothing uses, and delete the pack that was captured for it',
+    ...{ body: 'empty', status: 204, answer: 'nothing' },
+    errors: [...CHANGES, 'AZ_UNKNOWN_TEMPLATE', 'AZ_TEMPLATE_IN_USE'],
+  },
   'PUT /v1/sandboxes/{id}': {
     summary: 'Register a sandbox; the same request again changes nothing',
     ...{ body: 'sandbox', status: 200, answer: { type: 'SandboxStatus' } },

@@ -1,6 +1,7 @@
 import { AgentZipError, explain } from '../errors.js';
 import { createAgentZip, type AgentZip } from './agentzip.js';
 import type { AgentZipOptions } from './lifecycle.js';
+import { ServiceManager } from './service-manager.js';
 
 /** Where the service talks to its operator. */
 export interface Console {
@@ -29,9 +30,13 @@ export async function runService(
 ): Promise<void> {
   let service: Served | undefined;
   let asked = false;
+  const manager = new ServiceManager(console.warn);
   const drain = (): void => {
     asked = true;
-    service?.stop().catch((error: unknown) => report(error, console));
+    service?.stop().catch((error: unknown) => {
+      report(error, console);
+      manager.status(`not drained: ${explain(error)}`);
+    });
   };
   // From the start: a signal that comes while the pager starts must not leave its device behind.
   for (const signal of SIGNALS) process.on(signal, drain);
@@ -42,6 +47,7 @@ export async function runService(
     greet(service, console);
     follow(service, console);
     followObserved(service, console);
+    manager.ready(service.started.pager.device);
     if (asked) drain();
     await service.ended;
   } finally {

@@ -26,6 +26,8 @@ export interface AttachOptions {
   library: string;
   /** Programs to leave out. */
   without: readonly string[];
+  /** Processor of the host, as Node names it; default: this one's. */
+  architecture?: string;
   /** Size of map `ring`; libbpf rounds it up to a power of two and at least a page. */
   ringBytes: number;
 }
@@ -54,7 +56,15 @@ function failure(probe: string, step: string, error: unknown, remedy = remedyOf(
   return new AgentZipError('AZ_PROBE_FAILED', { probe, step, reason, remedy }, { cause: error });
 }
 
+/** Processors for which the object was looked through; see bpf/README.md. */
+const ARCHITECTURES = ['x64', 'arm64'];
+
 function requireHost(options: AttachOptions): void {
+  const { architecture = process.arch } = options;
+  if (!ARCHITECTURES.includes(architecture)) {
+    const remedy = `use a host with ${ARCHITECTURES.join(' or ')}; AgentZip goes on without probes`;
+    throw failure(options.objectPath, 'used', `it is not for ${architecture}`, remedy);
+  }
   if (!existsSync(options.objectPath)) {
     const remedy = 'install AgentZip again, or compile the probes: npm run build:bpf';
     throw failure(options.objectPath, 'read', 'no such file', remedy);

@@ -4,7 +4,16 @@ import { tmpdir } from 'node:os';
 import { AgentZipError } from '../../src/errors.js';
 import { PagerClient } from '../../src/pager/client.js';
 import { encodeFrame, FrameReader } from '../../src/pager/frames.js';
-import type { Op, PagerInfo, PagerStatus, RefineResult, Requests } from '../../src/pager/protocol.js';
+import {
+  PROTOCOL,
+  type Op,
+  type PagerInfo,
+  type PagerStatus,
+  type RefineResult,
+  type Requests,
+} from '../../src/pager/protocol.js';
+import { version } from '../../src/paths.js';
+import { FORMAT_VERSION } from '../../src/store/layout.js';
 
 const NO_ENCODINGS = {
   ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0, clustered: 0 },
@@ -55,7 +64,9 @@ export const NO_STATUS: PagerStatus = {
 /** What `hello` says: a swap type that no device of this host has, so that nothing counts as paged out to it. */
 export const HELLO: PagerInfo = {
   pid: 2,
-  version: 'test',
+  version,
+  protocol: PROTOCOL,
+  storeFormat: FORMAT_VERSION,
   device: '/dev/none',
   frontEnd: 'fuse-loop',
   frontEndReason: 'played',

@@ -23,6 +23,10 @@ export class Service {
   readonly client: AgentZipClient;
   readonly runtimeDir: string;
   output = '';
+  /** What is started next: the built command, or that of another build. */
+  command = COMMAND;
+  /** A program with arguments that runs it in its turn, such as setpriv. */
+  as: readonly string[] = [];
   pagerPid = 0;
   device = '';
   private child!: ChildProcess;
@@ -37,10 +41,14 @@ export class Service {
   }
 
   /** With a 2 GiB device and a 512 MiB store unless `policy` says otherwise. */
-  static async start(policy: PartialPolicy = {}): Promise<Service> {
+  static async start(
+    policy: PartialPolicy = {},
+    { command = COMMAND, as = [] }: { command?: string; as?: readonly string[] } = {},
+  ): Promise<Service> {
     const folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
     const pager = { deviceMiB: 2048, storeMiB: 512, stagingMiB: 256, ...policy.pager };
     const service = new Service(folder, { ...policy, pager, otel: { file: `${folder}/spans` } });
+    Object.assign(service, { command, as });
     await service.start();
     return service;
   }
@@ -53,8 +61,9 @@ export class Service {
   async start(): Promise<void> {
     writeFileSync(`${this.folder}/policy.json`, JSON.stringify(this.policy));
     const dirs = ['--runtime-dir', this.runtimeDir, '--state-dir', `${this.folder}/state`];
-    const words = [COMMAND, 'run', ...dirs, '--policy', `${this.folder}/policy.json`];
-    const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const run = ['run', ...dirs, '--policy', `${this.folder}/policy.json`];
+    const [program, ...words] = [...this.as, process.execPath, this.command, ...run];
+    const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.child = child;
     this.output = '';
     this.exited = once(child, 'exit').then(([code, signal]) => code ?? signal);

@@ -8,7 +8,7 @@ import { Random, testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
 const SLOTS = 500;
-const STEPS = 12_000;
+const STEPS = 20_000;
 
 let bench: StoreBench;
 let folder: string;
@@ -101,6 +101,7 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
   let waiting = 0;
   let refused = 0;
   const kinds = new Set<number>();
+  let plain = bench.refinerWith({ dictionary: false });
 
   const verify = (slot: number) => {
     const page = bench.read(slot);
@@ -129,7 +130,10 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       bench.refiner.rushed = random.below(4) === 0;
       // Sometimes the result meets a store that has changed meanwhile.
       const from = random.below(2) === 0 ? pack : 0;
-      const refined = bench.refine(slot, ownerOf(slot), from, 4 * random.below(TEMPLATE_PAGES / 4 + 1));
+      const templatePage = 4 * random.below(TEMPLATE_PAGES / 4 + 1);
+      // With a dictionary in its domain no page would be compressed by itself.
+      const refiner = random.below(8) === 0 ? plain : bench.refiner;
+      const refined = bench.refine(slot, ownerOf(slot), from, templatePage, refiner);
       if (refined && (++waiting >= 32 || random.below(3) === 0)) {
         bench.commitAll();
         waiting = 0;
@@ -149,8 +153,10 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       verify(slot);
     } else if (random.below(4) === 0) {
       bench.restart();
+      plain = bench.refinerWith({ dictionary: false });
       waiting = 0;
     }
+    kinds.add(bench.kind(slot));
     if (step % 100 === 0) for (let at = 0; at < SLOTS; at++) kinds.add(bench.kind(at));
     if (step % 500 === 0) expect(violations(bench)).toEqual([]);
   }

@@ -93,10 +93,10 @@ export class StoreBench {
   }
 
   /** Lets the worker encode; the result waits in the ring. */
-  refine(slot: number, owner: number, pack = 0, templatePage = 0xffffffff): boolean {
+  refine(slot: number, owner: number, pack = 0, templatePage = 0xffffffff, refiner = this.refiner): boolean {
     const domain = this.tables.ownerDomains[owner];
     const task = { slot, owner, domain, pack: this.packs.get(pack), templatePage };
-    return this.refiner.refine(task) !== 'gone';
+    return refiner.refine(task) !== 'gone';
   }
 
   /** Lets the worker propose clusters of pages not written after `before`; they wait in the ring. */

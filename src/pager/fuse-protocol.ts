@@ -54,7 +54,9 @@ export const HAS_RESEND = 1 << 7;
 export const NOTIFY_RESEND = 7;
 
 export const FOPEN_DIRECT_IO = 1;
+/** Modes of FALLOCATE (falloc.h); either leaves zeros. */
 export const PUNCH_HOLE = 2;
+export const ZERO_RANGE = 0x10;
 
 /** Largest read or write of one request, bytes: the copying of a larger one would hold up a fault behind it. */
 export const MAX_IO = 1 << 18;

@@ -6,7 +6,7 @@ import type { Store } from '../store/store.js';
 import { ANSWERED } from './channel.js';
 import * as fuse from './fuse-protocol.js';
 
-const { EINVAL, EIO, ENOENT, ENOSPC, ENOSYS } = constants.errno;
+const { EINVAL, EIO, ENOENT, ENOSPC, ENOSYS, EOPNOTSUPP } = constants.errno;
 const { In, Opcode } = fuse;
 
 /** A reply, whose data is page aligned. */
@@ -134,7 +134,9 @@ export class FuseServer {
   }
 
   private fallocate(): void {
-    if ((this.word(In.FALLOCATE_MODE) & fuse.PUNCH_HOLE) === 0) return this.reply(-ENOSYS, 0);
+    // Not ENOSYS: after that the kernel sends no discard any more either.
+    const zeroes = (this.word(In.FALLOCATE_MODE) & (fuse.PUNCH_HOLE | fuse.ZERO_RANGE)) !== 0;
+    if (!zeroes) return this.reply(-EOPNOTSUPP, 0);
     const offset = this.number(In.OFFSET);
     const end = offset + this.number(In.FALLOCATE_LENGTH);
     const first = Math.ceil(offset / PAGE);

@@ -19,6 +19,10 @@ export const ERRORS = {
     'the ublk driver has not run {command} within {seconds} s',
     'set pager.frontEnd to fuse-loop, and restart the host: its kernel loses such commands',
   ],
+  AZ_NBD_MISSING: [
+    'NBD can not be used: {reason}',
+    'load the kernel module: modprobe nbd; or set pager.frontEnd to auto',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

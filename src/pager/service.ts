@@ -92,7 +92,7 @@ export class PagerService {
       answered: () => kinds.reduce((sum: number, kind) => sum + counters[kind], 0),
       waiting: () => {
         const { reads, writes } = inflight(frontEnd.device);
-        return reads + writes;
+        return reads + writes + (frontEnd.hasUnread?.() === true ? 1 : 0);
       },
     };
     new Watchdog(watched, () => this.giveWay()).start();

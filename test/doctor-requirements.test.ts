@@ -132,6 +132,12 @@ describe('swap', () => {
     expect(swap({ '/proc/swaps': both, ...ours })).toMatchObject({ ok: false, found: '/dev/sda2' });
     const alone = both.split('\n').slice(0, 2).join('\n');
     expect(swap({ '/proc/swaps': alone, ...ours })).toMatchObject({ ok: true, found: "AgentZip's alone" });
+    const nbd = `${header}\n/dev/nbd0 partition 100 0 32767\n/dev/nbd1 partition 100 0 5`;
+    const backends = {
+      '/sys/block/nbd0/backend': 'agentzip:/run/agentzip\n',
+      '/sys/block/nbd1/backend': 'x\n',
+    };
+    expect(swap({ '/proc/swaps': nbd, ...backends })).toMatchObject({ ok: false, found: '/dev/nbd1' });
   });
 });
 

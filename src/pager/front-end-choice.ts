@@ -57,7 +57,7 @@ export function ublkObstacle(facts: FrontEndFacts): string | null {
   return null;
 }
 
-/** What `auto` prefers: see docs/operating.md, "Front ends". */
+/** What `auto` prefers: see docs/front-ends.md. */
 const AUTO: readonly FrontEndName[] = ['ublk', 'nbd', 'fuse-loop'];
 
 /** Why one can not be used, or null; the files that fuse-loop needs are looked for when it is taken. */

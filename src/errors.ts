@@ -23,6 +23,14 @@ export const ERRORS = {
     'NBD can not be used: {reason}',
     'load the kernel module: modprobe nbd; or set pager.frontEnd to auto',
   ],
+  AZ_ZRAM_MISSING: [
+    'zram can not stand before the device: {reason}',
+    'use a kernel with CONFIG_ZRAM_WRITEBACK=y and modprobe zram; or set pager.tier to direct',
+  ],
+  AZ_ZRAM_WRITEBACK: [
+    '{device} does not write back ({command}): {reason}',
+    'see the kernel log for errors of the device behind it; what was not written stays in memory',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

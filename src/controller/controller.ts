@@ -66,10 +66,11 @@ export interface Controller extends ControllerApi {
 
 /** Starts a controller, and the pager unless one runs. Errors: AZ_PAGER_START and what the pager's start raises. */
 export async function createController(policy: Policy, telemetry: Telemetry): Promise<Controller> {
-  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
+  const { frontEnd, tier, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
     frontEnd,
+    tier,
     deviceBytes: deviceMiB * MIB,
     storeBytes: storeMiB * MIB,
     stagingBytes: stagingMiB * MIB,

@@ -4,6 +4,7 @@ import { read } from '../native/files.js';
 import { pidfdGetfd } from '../native/process.js';
 import type { Store } from '../store/store.js';
 import type { Channel, ChannelPlan, FrontEndName } from './channel.js';
+import { clearZramRemains } from './zram-tier.js';
 import type { FrontEnd } from './front-end.js';
 import { chooseFrontEnd, loadModule, missingFrontEnd, type FrontEndChoice } from './front-end-choice.js';
 import { FUSE_BYTES, FuseChannel, REPLY_AT, REQUEST_BYTES } from './fuse-channel.js';
@@ -72,7 +73,9 @@ export function adoptFrontEnd(plan: ChannelPlan, options: PagerOptions, device: 
 export async function clearRemains(runtimeDir: string): Promise<string[]> {
   const fuse = await clearFuseRemains(pagerMount(runtimeDir));
   const ublk = await clearUblkRemains(runtimeDir);
-  return [...fuse, ...ublk, ...(await clearNbdRemains(runtimeDir))];
+  const nbd = await clearNbdRemains(runtimeDir);
+  // What stands before a device goes when that fails.
+  return [...fuse, ...ublk, ...nbd, ...(await clearZramRemains(runtimeDir))];
 }
 
 /** What a standby needs of the pager's channel while that lives: what it holds itself keeps the device alive. */

@@ -1,4 +1,5 @@
 import type { FrontEndName } from './channel.js';
+import type { TierName } from './tier.js';
 
 /**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
@@ -13,6 +14,8 @@ export interface PagerInfo {
   /** How the kernel reaches the pager, and why this way. */
   frontEnd: FrontEndName;
   frontEndReason: string;
+  /** What stands before the pager's device; unless direct, swap slots are not those of the store. */
+  tier: TierName;
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;
   slots: number;

@@ -11,6 +11,8 @@ export interface Policy {
   paths: { runtimeDir: string; stateDir: string };
   pager: {
     frontEnd: 'auto' | 'ublk' | 'nbd' | 'fuse-loop';
+    tier: 'direct' | 'zram';
+    writebackMiB: number;
     deviceMiB: number;
     storeMiB: number;
     stagingMiB: number;

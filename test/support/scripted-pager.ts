@@ -57,6 +57,7 @@ export const HELLO: PagerInfo = {
   version: 'test',
   device: '/dev/none',
   frontEnd: 'fuse-loop',
+  tier: 'direct',
   frontEndReason: 'played',
   swapType: 31,
   slots: 1024,

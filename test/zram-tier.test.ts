@@ -15,12 +15,20 @@ test.skipIf(guest === null)(
   { timeout: GUEST_MS + 10_000 },
   async () => {
     const seed = testRandom('zram-tier').below(2 ** 30);
-    const options = JSON.stringify({ frontEnd: 'ublk', seed, mib: MIB });
-    const script = `${process.execPath} ${packageRoot}/test/fixtures/zram-tier.mjs '${options}'`;
+    // By turns over both: one boot for all.
+    const fixtures = `${process.execPath} ${packageRoot}/test/fixtures`;
+    const tier = `${fixtures}/zram-tier.mjs '${JSON.stringify({ frontEnd: 'nbd', seed, mib: MIB })}'`;
+    const product = `${fixtures}/zram-window.mjs '${JSON.stringify({ frontEnd: 'ublk', mib: MIB })}'`;
+    const script = `${tier} && ${product}`;
     const { lines, status } = await runInGuest(guest as string, script, { timeoutMs: GUEST_MS });
     expect(status, lines.join('\n')).toBe(0);
-    const result = JSON.parse(lines.find((line) => line.startsWith('{"frontEnd"')) ?? '{}');
-    expect(result).toMatchObject({ frontEnd: 'ublk', takeovers: 1, corruptPages: 0, left: [] });
+    const said = (start: string) => JSON.parse(lines.find((line) => line.startsWith(start)) ?? '{}');
+    const result = said('{"frontEnd"');
+    expect(result).toMatchObject({ frontEnd: 'nbd', takeovers: 1, corruptPages: 0, left: [] });
     expect(result.writtenPages).toBeGreaterThan(MIB * 128);
+    const { written, encodings } = said('{"product"');
+    expect(written).toBeGreaterThan(MIB * 200);
+    // What is nobody's is like nothing else.
+    expect(encodings).toMatchObject({ duplicate: 0, template: 0, delta: 0, sparse: 0, clustered: 0 });
   },
 );

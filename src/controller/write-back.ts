@@ -1,8 +1,11 @@
+import { AgentZipError } from '../errors.js';
 import { Zram } from '../memory/zram.js';
 import type { Context } from './context.js';
 import type { WindowJob } from './window-job.js';
 
 const PAGES_A_MIB = 256;
+/** What nobody touches for so long is written back, where single pages can not be named. */
+const IDLE_MS = 1_000;
 
 /** With zram before the pager's device: sends what a waiting sandbox has out from zram's memory down to it. */
 export class WriteBack {
@@ -27,6 +30,13 @@ export class WriteBack {
     const slots: number[] = [];
     for (const member of sandbox.members.values())
       member.lookAgain(info.swapType)?.slots.forEach((_page, slot) => slots.push(slot));
-    return zram.writeBack(slots, () => !window.open);
+    const ended = (): boolean => !window.open;
+    try {
+      return await zram.writeBack(slots, ended);
+    } catch (error) {
+      const isUnknown = error instanceof AgentZipError && error.details.reason === 'EINVAL';
+      if (!isUnknown) throw error;
+      return zram.writeBackIdle(IDLE_MS, ended); // a kernel without page_index
+    }
   }
 }

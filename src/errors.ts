@@ -19,6 +19,18 @@ export const ERRORS = {
     'the ublk driver has not run {command} within {seconds} s',
     'set pager.frontEnd to fuse-loop, and restart the host: its kernel loses such commands',
   ],
+  AZ_NBD_MISSING: [
+    'NBD can not be used: {reason}',
+    'load the kernel module: modprobe nbd; or set pager.frontEnd to auto',
+  ],
+  AZ_ZRAM_MISSING: [
+    'zram can not stand before the device: {reason}',
+    'use a kernel with CONFIG_ZRAM_WRITEBACK=y and modprobe zram; or set pager.tier to direct',
+  ],
+  AZ_ZRAM_WRITEBACK: [
+    '{device} does not write back ({command}): {reason}',
+    'see the kernel log for errors of the device behind it; what was not written stays in memory',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

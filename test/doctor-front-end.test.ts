@@ -6,6 +6,7 @@ import { devices } from '../src/plugin/doctor/devices.js';
 const facts = (release: string, others: Partial<FrontEndFacts> = {}): FrontEndFacts => ({
   release,
   ublkModule: true,
+  nbdModule: false,
   ioUringDisabled: false,
   ...others,
 });
@@ -42,7 +43,24 @@ test('without its module, or without io_uring, there is no ublk', () => {
   expect(reasons).toEqual([expect.stringContaining('ublk_drv'), expect.stringContaining('io_uring')]);
 });
 
-test('what the policy names is taken without a look at the kernel, but for ublk', () => {
+test('auto takes nbd where there is no ublk, and fuse-loop where there is neither', () => {
+  const old = facts('6.1.0-57-amd64', { nbdModule: true });
+  expect(chooseFrontEnd('auto', old)).toEqual({
+    frontEnd: 'nbd',
+    reason: expect.stringMatching(/^no ublk: .*before 6\.9/),
+  });
+  const failed = { nbd: 'EPERM' };
+  expect(chooseFrontEnd('auto', old, failed)).toEqual({
+    frontEnd: 'fuse-loop',
+    reason: expect.stringMatching(/^no ublk: .*; no nbd: EPERM$/),
+  });
+  expect(() => chooseFrontEnd('nbd', facts('6.12.1'))).toThrow(
+    expect.objectContaining({ code: 'AZ_NBD_MISSING', message: expect.stringContaining('module nbd') }),
+  );
+  expect(chooseFrontEnd('nbd', old)).toEqual({ frontEnd: 'nbd', reason: 'set by pager.frontEnd' });
+});
+
+test('what the policy names is taken without a look at the kernel, but for ublk and nbd', () => {
   const old = facts('5.15.0', { ublkModule: false });
   expect(chooseFrontEnd('fuse-loop', old)).toEqual({
     frontEnd: 'fuse-loop',

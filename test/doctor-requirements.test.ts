@@ -135,6 +135,12 @@ describe('swap', () => {
     expect(swap({ '/proc/swaps': alone, ...ours })).toMatchObject({ ok: true, found: "AgentZip's alone" });
     const ublk = `${header}\n/dev/ublkb0 partition 100 0 32767\n/dev/ublkb1 partition 100 0 5`;
     expect(swap({ '/proc/swaps': ublk })).toMatchObject({ ok: false, found: '/dev/ublkb1' });
+    const nbd = `${header}\n/dev/nbd0 partition 100 0 32767\n/dev/nbd1 partition 100 0 5`;
+    const backends = {
+      '/sys/block/nbd0/backend': 'agentzip:/run/agentzip\n',
+      '/sys/block/nbd1/backend': 'x\n',
+    };
+    expect(swap({ '/proc/swaps': nbd, ...backends })).toMatchObject({ ok: false, found: '/dev/nbd1' });
   });
 });
 

@@ -14,6 +14,7 @@ const MARGIN_MS = 240_000;
 const FRONT_ENDS = [
   { frontEnd: 'fuse-loop', where: 'host', operations: 3000, kills: 2 },
   { frontEnd: 'ublk', where: 'guest', operations: 800, kills: 1 },
+  { frontEnd: 'nbd', where: 'guest', operations: 800, kills: 1 },
 ] as const;
 
 const guest = prepareGuest();

@@ -1,7 +1,7 @@
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Ask } from '../src/pager/channel.js';
+import { Ask, type FrontEndName } from '../src/pager/channel.js';
 import { MAX_IO } from '../src/pager/fuse-protocol.js';
 import { Announced } from '../src/pager/announced.js';
 import { Inbox } from '../src/pager/inbox.js';
@@ -24,7 +24,7 @@ afterEach(() => {
   bench.close();
 });
 
-function inboxOf(name: 'fuse-loop' | 'ublk') {
+function inboxOf(name: FrontEndName) {
   const played = playChannel(name, bench, fd);
   const order = (): number[] => played.replies().map((reply) => reply.unique);
   /** What was read and not expected. */
@@ -36,7 +36,7 @@ function inboxOf(name: 'fuse-loop' | 'ublk') {
 const page = (byte: number, pages = 1): Uint8Array =>
   Uint8Array.from({ length: pages * PAGE }, (_, i) => (i % 7 === 0 ? i >> 3 : byte));
 
-describe.each(['fuse-loop', 'ublk'] as const)('requests of %s', (name) => {
+describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) => {
   test('a read overtakes writes, and reads that are expected', () => {
     const { inbox, send, order } = inboxOf(name);
     const write = send(Ask.WRITE, 0, 32, page(1, 32));

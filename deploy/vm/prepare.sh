@@ -9,7 +9,7 @@ cache=${AGENTZIP_VM_CACHE:-/var/cache/agentzip-vm}/$package
 
 modules="drivers/virtio/virtio_ring drivers/virtio/virtio drivers/virtio/virtio_pci_modern_dev
   drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop
-  drivers/block/ublk_drv"
+  drivers/block/ublk_drv drivers/block/nbd lib/lz4/lz4_compress lib/lz4/lz4hc_compress mm/zsmalloc drivers/block/zram/zram"
 
 missing=
 for needed in qemu-system-x86 qemu-system-common busybox-static cpio zstd xz-utils; do

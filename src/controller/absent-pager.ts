@@ -15,7 +15,13 @@ const NO_SWAP_TYPE = 31;
 /** Where there is no device. */
 const ABSENT: PagerInfo = {
   ...{ pid: 0, version: 'none', device: 'none', swapType: NO_SWAP_TYPE, slots: 1, takeovers: 0 },
-  ...{ frontEnd: null, frontEndReason: 'a dry run has no device', protocol: 0, storeFormat: 0 },
+  ...{
+    frontEnd: null,
+    frontEndReason: 'a dry run has no device',
+    protocol: 0,
+    storeFormat: 0,
+    tier: 'direct',
+  },
 };
 const STATUS: PagerStatus = {
   ...{ poolBytes: 0, baseBytes: 0, usedSlots: 0, foreignSlots: 0, store: NO_MEMORY },

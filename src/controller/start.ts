@@ -17,10 +17,11 @@ export async function createController(policies: Policies, telemetry: Telemetry)
     const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
     return AgentController.over(new AbsentPager(), policies, telemetry, source, adapters);
   }
-  const { frontEnd, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
+  const { frontEnd, tier, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
     frontEnd,
+    tier,
     deviceBytes: deviceMiB * MIB,
     storeBytes: storeMiB * MIB,
     stagingBytes: stagingMiB * MIB,

@@ -11,6 +11,7 @@ import type { Restorer } from './restorer.js';
 import type { Sandbox } from './sandbox.js';
 import type { WindowJob } from './window-job.js';
 import { WindowPrefetch } from './window-prefetch.js';
+import { WriteBack } from './write-back.js';
 import { WindowReport } from './window-report.js';
 
 /** An ended process has let go of its memory after this time. */
@@ -21,6 +22,7 @@ const DEMAND_MS = 0.05;
 /** Does what is to be done in a waiting window: page out, claim, let the pager refine; then prefetch. */
 export class WindowRunner {
   private readonly pageOut: PageOut;
+  private readonly writeBack: WriteBack;
   private readonly report: WindowReport;
   private readonly prefetch: WindowPrefetch;
 
@@ -29,6 +31,7 @@ export class WindowRunner {
     restorer: Restorer,
   ) {
     this.pageOut = new PageOut(context);
+    this.writeBack = new WriteBack(context);
     this.report = new WindowReport(context);
     this.prefetch = new WindowPrefetch(context, restorer, this.report);
   }
@@ -74,6 +77,7 @@ export class WindowRunner {
         refining = this.closeAtEnd(job);
         await opening;
         pagedOut = await this.pageOut.all(job);
+        await this.writeBack.all(job).catch((error: unknown) => this.report.failed(job, error));
         const again = async (): Promise<void> => {
           // Where nothing went out at first, nothing would.
           if (pagedOut > 0) pagedOut += await this.pageOut.all(job);

@@ -44,6 +44,9 @@ export interface Channel {
 }
 
 /** Where the data loop finds the requests of a front end; plain data, for its thread and for the standby. */
-export type ChannelPlan = { frontEnd: 'fuse-loop'; fd: number } | { frontEnd: 'ublk'; id: number };
+export type ChannelPlan =
+  | { frontEnd: 'fuse-loop'; fd: number }
+  | { frontEnd: 'ublk'; id: number }
+  | { frontEnd: 'nbd'; fd: number; index: number; backend: string };
 
 export type FrontEndName = ChannelPlan['frontEnd'];

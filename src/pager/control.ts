@@ -6,6 +6,7 @@ import { Counter, OWNER_STATS, OwnerStat } from '../store/volatile.js';
 import { PAGE } from '../native/libc.js';
 import { countStore, domainsInUse, refinedEncodings } from './accounting.js';
 import type { Engine } from './engine.js';
+import { foreignSlotHandlers } from './foreign-slots.js';
 import type { Op, PagerInfo, PagerStatus, Requests } from './protocol.js';
 
 type Handler<O extends Op> = (
@@ -13,6 +14,12 @@ type Handler<O extends Op> = (
   tail: Uint8Array,
 ) => Promise<Requests[O]['reply']> | Requests[O]['reply'];
 export type Handlers = { [O in Op]: Handler<O> };
+
+/** Those that are about slots. */
+export type SlotHandlers = Pick<
+  Handlers,
+  'writtenSince' | 'expect' | 'readLog' | 'claim' | 'watch' | 'free' | 'doubtSole'
+>;
 
 const refuse = (request: Op, reason: string): AgentZipError =>
   new AgentZipError('AZ_PAGER_REFUSED', { request, reason });
@@ -28,7 +35,7 @@ export function createHandlers(
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
-    ...slotHandlers(engine),
+    ...(info.tier === 'direct' ? slotHandlers(engine) : foreignSlotHandlers(engine)),
     hello: () => info,
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
     async loadPack({ path }) {
@@ -93,10 +100,7 @@ export function createHandlers(
   };
 }
 
-/** Those that are about slots. */
-function slotHandlers(
-  engine: Engine,
-): Pick<Handlers, 'writtenSince' | 'expect' | 'readLog' | 'claim' | 'watch' | 'free' | 'doubtSole'> {
+function slotHandlers(engine: Engine): SlotHandlers {
   const { tables, queue } = engine;
   return {
     writtenSince: ({ sequence }, tail) => ({ bitmap: writtenSince(tables, sequence, tail) }),

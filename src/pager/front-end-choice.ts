@@ -19,6 +19,8 @@ export interface FrontEndFacts {
   release: string;
   /** Its module is there, or can be loaded. */
   ublkModule: boolean;
+  /** The same of NBD. */
+  nbdModule: boolean;
   /** io_uring is turned off by the host's administrator. */
   ioUringDisabled: boolean;
 }
@@ -55,32 +57,62 @@ export function ublkObstacle(facts: FrontEndFacts): string | null {
   return null;
 }
 
-/**
- * The front end that the pager takes. `auto`: ublk where it can be used, for its requests need no thread of the kernel
- * between, else fuse-loop. AZ_UBLK_MISSING when ublk is asked for and can not be used.
- */
-export function chooseFrontEnd(setting: FrontEndSetting, facts: FrontEndFacts = readFacts()): FrontEndChoice {
-  if (setting === 'fuse-loop') return { frontEnd: 'fuse-loop', reason: 'set by pager.frontEnd' };
-  const obstacle = ublkObstacle(facts);
-  if (setting === 'ublk') {
-    if (obstacle !== null) throw new AgentZipError('AZ_UBLK_MISSING', { reason: obstacle });
-    return { frontEnd: 'ublk', reason: 'set by pager.frontEnd' };
-  }
-  return obstacle === null
-    ? { frontEnd: 'ublk', reason: `Linux ${facts.release} has it` }
-    : { frontEnd: 'fuse-loop', reason: `no ublk: ${obstacle}` };
+/** What `auto` prefers: see docs/front-ends.md. */
+const AUTO: readonly FrontEndName[] = ['ublk', 'nbd', 'fuse-loop'];
+
+/** Why one can not be used, or null; the files that fuse-loop needs are looked for when it is taken. */
+function obstacle(frontEnd: FrontEndName, facts: FrontEndFacts): string | null {
+  if (frontEnd === 'ublk') return ublkObstacle(facts);
+  return frontEnd === 'nbd' && !facts.nbdModule ? 'the kernel has no module nbd' : null;
 }
 
+const MISSING = { ublk: 'AZ_UBLK_MISSING', nbd: 'AZ_NBD_MISSING', 'fuse-loop': 'AZ_FUSE_MISSING' } as const;
+
+/**
+ * The front end that the pager takes. `failed`: those that could not be used after all, and why. AZ_UBLK_MISSING or
+ * AZ_NBD_MISSING when it is asked for and can not be used.
+ */
+export function chooseFrontEnd(
+  setting: FrontEndSetting,
+  facts: FrontEndFacts = readFacts(),
+  failed: Partial<Record<FrontEndName, string>> = {},
+): FrontEndChoice {
+  if (setting !== 'auto') {
+    const reason = obstacle(setting, facts);
+    if (reason !== null) throw new AgentZipError(MISSING[setting], { reason });
+    return { frontEnd: setting, reason: 'set by pager.frontEnd' };
+  }
+  const passed: string[] = [];
+  for (const frontEnd of AUTO) {
+    const why = failed[frontEnd] ?? obstacle(frontEnd, facts);
+    if (why === null) {
+      const reason = passed.length === 0 ? `Linux ${facts.release} has it` : passed.join('; ');
+      return { frontEnd, reason };
+    }
+    passed.push(`no ${frontEnd}: ${why}`);
+  }
+  throw new AgentZipError('AZ_FUSE_MISSING', { reason: passed.join('; ') });
+}
+
+/** Which front end an error says can not be used. */
+export const missingFrontEnd = (error: AgentZipError): FrontEndName | undefined =>
+  AUTO.find((frontEnd) => MISSING[frontEnd] === error.code);
+
 function readFacts(): FrontEndFacts {
-  return { release: release(), ublkModule: hasUblk(), ioUringDisabled: isIoUringDisabled() };
+  return {
+    release: release(),
+    ublkModule: existsSync(CONTROL) || isLoadable('ublk_drv'),
+    nbdModule: existsSync(NBD) || isLoadable('nbd'),
+    ioUringDisabled: isIoUringDisabled(),
+  };
 }
 
 const CONTROL = '/dev/ublk-control';
 
+const NBD = '/sys/module/nbd';
+
 /** Loads nothing. */
-function hasUblk(): boolean {
-  return existsSync(CONTROL) || spawnSync('modprobe', ['-n', '-q', 'ublk_drv']).status === 0;
-}
+const isLoadable = (module: string): boolean => spawnSync('modprobe', ['-n', '-q', module]).status === 0;
 
 function isIoUringDisabled(): boolean {
   try {
@@ -94,4 +126,5 @@ function isIoUringDisabled(): boolean {
 /** Loads the kernel module of a front end when it is not there yet. */
 export function loadModule(frontEnd: FrontEndName): void {
   if (frontEnd === 'ublk' && !existsSync(CONTROL)) spawnSync('modprobe', ['-q', 'ublk_drv']);
+  if (frontEnd === 'nbd' && !existsSync(NBD)) spawnSync('modprobe', ['-q', 'nbd']);
 }

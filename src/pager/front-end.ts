@@ -14,6 +14,8 @@ export interface FrontEnd {
   attach(): Promise<void>;
   /** Swap has opened the device: let go of what only set-up needed. */
   settle(): void;
+  /** Do requests wait that the kernel does not count as under way? Where there can be such. */
+  hasUnread?(): boolean;
   /** Removes the device after swapoff, or what there is of it. */
   detach(): Promise<void>;
 }

@@ -4,11 +4,16 @@ import { read } from '../native/files.js';
 import { pidfdGetfd } from '../native/process.js';
 import type { Store } from '../store/store.js';
 import type { Channel, ChannelPlan, FrontEndName } from './channel.js';
+import { clearZramRemains } from './zram-tier.js';
 import type { FrontEnd } from './front-end.js';
-import { chooseFrontEnd, loadModule, type FrontEndChoice } from './front-end-choice.js';
+import { chooseFrontEnd, loadModule, missingFrontEnd, type FrontEndChoice } from './front-end-choice.js';
 import { FUSE_BYTES, FuseChannel, REPLY_AT, REQUEST_BYTES } from './fuse-channel.js';
 import { FuseLoop } from './fuse-loop.js';
 import { FuseServer } from './fuse-server.js';
+import { NBD_BYTES, NbdChannel } from './nbd-channel.js';
+import { NbdLink } from './nbd-link.js';
+import { clearNbdRemains } from './nbd-remains.js';
+import { Nbd } from './nbd.js';
 import { pagerMount, type PagerOptions } from './options.js';
 import { clearFuseRemains } from './fuse-remains.js';
 import { UBLK_BYTES, UblkChannel } from './ublk-channel.js';
@@ -20,11 +25,18 @@ import { Ublk } from './ublk.js';
 
 /** All front ends: a further one is added here, and to ChannelPlan. */
 function createFrontEnd(name: FrontEndName, options: PagerOptions): FrontEnd {
-  return name === 'ublk' ? Ublk.create(options) : new FuseLoop(pagerMount(options.runtimeDir));
+  switch (name) {
+    case 'ublk':
+      return Ublk.create(options);
+    case 'nbd':
+      return Nbd.create(options);
+    case 'fuse-loop':
+      return new FuseLoop(pagerMount(options.runtimeDir));
+  }
 }
 
 /**
- * The first that can be used of what the setting allows, prepared. Errors: AZ_UBLK_MISSING, AZ_UBLK_STUCK,
+ * The first that can be used of what the setting allows, prepared. Errors: AZ_UBLK_MISSING, AZ_UBLK_STUCK, AZ_NBD_MISSING,
  * AZ_FUSE_MISSING.
  */
 export function prepareFrontEnd(options: PagerOptions): {
@@ -32,23 +44,25 @@ export function prepareFrontEnd(options: PagerOptions): {
   channel: ChannelPlan;
   choice: FrontEndChoice;
 } {
-  const choice = chooseFrontEnd(options.frontEnd);
-  loadModule(choice.frontEnd);
-  try {
-    const frontEnd = createFrontEnd(choice.frontEnd, options);
-    return { frontEnd, channel: frontEnd.prepare(), choice };
-  } catch (error) {
-    const missing = error instanceof AgentZipError && error.code === 'AZ_UBLK_MISSING';
-    if (options.frontEnd !== 'auto' || !missing) throw error;
-    const frontEnd = createFrontEnd('fuse-loop', options);
-    const reason = `no ublk: ${String(error.details.reason)}`;
-    return { frontEnd, channel: frontEnd.prepare(), choice: { frontEnd: 'fuse-loop', reason } };
+  const failed: Partial<Record<FrontEndName, string>> = {};
+  for (;;) {
+    const choice = chooseFrontEnd(options.frontEnd, undefined, failed);
+    loadModule(choice.frontEnd);
+    try {
+      const frontEnd = createFrontEnd(choice.frontEnd, options);
+      return { frontEnd, channel: frontEnd.prepare(), choice };
+    } catch (error) {
+      const missing = error instanceof AgentZipError ? missingFrontEnd(error) : undefined;
+      if (options.frontEnd !== 'auto' || missing === undefined) throw error;
+      failed[missing] = String((error as AgentZipError).details.reason);
+    }
   }
 }
 
 /** The device of a pager that is gone: served, and swap already. */
 export function adoptFrontEnd(plan: ChannelPlan, options: PagerOptions, device: string): FrontEnd {
   if (plan.frontEnd === 'ublk') return Ublk.adopt(options, plan.id);
+  if (plan.frontEnd === 'nbd') return Nbd.adopt(options, plan.index, plan.fd);
   return FuseLoop.adopt(pagerMount(options.runtimeDir), device);
 }
 
@@ -57,8 +71,11 @@ export function adoptFrontEnd(plan: ChannelPlan, options: PagerOptions, device: 
  * that were out are lost: processes that need them get SIGBUS. Returns what it removed.
  */
 export async function clearRemains(runtimeDir: string): Promise<string[]> {
-  const cleared = [await clearFuseRemains(pagerMount(runtimeDir)), await clearUblkRemains(runtimeDir)];
-  return cleared.flat();
+  const fuse = await clearFuseRemains(pagerMount(runtimeDir));
+  const ublk = await clearUblkRemains(runtimeDir);
+  const nbd = await clearNbdRemains(runtimeDir);
+  // What stands before a device goes when that fails.
+  return [...fuse, ...ublk, ...nbd, ...(await clearZramRemains(runtimeDir))];
 }
 
 /** What a standby needs of the pager's channel while that lives: what it holds itself keeps the device alive. */
@@ -68,7 +85,7 @@ export function inheritChannel(plan: ChannelPlan, pager: number): ChannelPlan {
 
 /** Bytes of the data loop's workspace that a channel takes, from its beginning. */
 export const channelBytes = ({ frontEnd }: ChannelPlan): number =>
-  frontEnd === 'ublk' ? UBLK_BYTES : FUSE_BYTES;
+  ({ ublk: UBLK_BYTES, nbd: NBD_BYTES, 'fuse-loop': FUSE_BYTES })[frontEnd];
 
 /**
  * The data loop's end of a channel. `deadPid`: of the pager whose place it will take; null when it serves from now on.
@@ -88,6 +105,8 @@ export function openChannel(
       if (control !== null && deadPid !== null) takeDevice(control, queue, plan.id, deadPid);
     });
   }
+  if (plan.frontEnd === 'nbd')
+    return new NbdChannel(store, workspace, new NbdLink(plan.fd, plan.index, plan.backend));
   const { fd } = plan;
   const server = new FuseServer(store, workspace, fd, REPLY_AT);
   return new FuseChannel(server, workspace, fd, (address) => read(fd, address, REQUEST_BYTES));

@@ -6,12 +6,14 @@ import { clearRemains, prepareFrontEnd } from './front-ends.js';
 import { lockMemory } from './locked-memory.js';
 import { pagerLock, pagerSocket, type PagerOptions } from './options.js';
 
+import { PAGE } from '../native/libc.js';
 import { PagerService } from './service.js';
 import { standBy } from './standby.js';
 import type { Succession } from './succession.js';
 import { activateSwap, isSwap } from './swap-area.js';
 import { withSwapPermitted } from './swap-cgroup.js';
 import { probeSwapType } from './swap-type.js';
+import { createTier, type Tier } from './tier.js';
 
 /**
  * The pager: serves a swap device from the page store until it is drained. It goes on whatever happens to the
@@ -33,23 +35,30 @@ async function start(options: PagerOptions): Promise<PagerService> {
     log(`removed what a dead pager left: ${remains}`);
   const { frontEnd, channel, choice } = prepareFrontEnd(options);
   log(`front end ${choice.frontEnd}: ${choice.reason}`);
+  let tier: Tier | undefined;
   try {
     const engine = await Engine.start(options, channel);
     await frontEnd.attach();
-    await activateSwap(frontEnd.device, engine.tables.slots);
+    const bytes = engine.tables.slots * PAGE;
+    tier = await createTier(options.tier, options.runtimeDir, frontEnd.device, bytes);
+    await activateSwap(tier.device, engine.tables.slots);
     frontEnd.settle();
-    const isStored = (slot: number): boolean => engine.tables.slotObject[slot] !== 0;
+    const before = tier;
+    const held = tier.ownPages(); // the header of the swap area
+    const isStored = (slot: number): boolean =>
+      engine.tables.slotObject[slot] !== 0 || before.ownPages() > held;
     const swapType = await probeSwapType(isStored, withSwapPermitted);
     const service = new PagerService({
-      ...{ options, engine, frontEnd, choice, channel, lockFd, swapType, log },
+      ...{ options, engine, frontEnd, tier, choice, channel, lockFd, swapType, log },
       takeovers: 0,
     });
     await service.serve();
     service.complete();
-    log(`ready: ${frontEnd.device}, swap type ${swapType}`);
+    log(`ready: ${tier.device}, swap type ${swapType}`);
     return service;
   } catch (error) {
-    if (frontEnd.attached && isSwap(frontEnd.device)) await swapoff(frontEnd.device);
+    if (tier !== undefined && isSwap(tier.device)) await swapoff(tier.device);
+    await tier?.remove();
     await frontEnd.detach();
     throw error;
   }

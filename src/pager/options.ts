@@ -1,12 +1,15 @@
 import { isLocked } from '../native/files.js';
 import type { EncodingOptions } from '../store/encoding.js';
 import type { FrontEndSetting } from './front-end-choice.js';
+import type { TierName } from './tier.js';
 
 /** What a pager is started with; JSON on its command line. */
 export interface PagerOptions {
   /** Where its socket, lock, log and mount point are. */
   runtimeDir: string;
   frontEnd: FrontEndSetting;
+  /** What stands before its device. */
+  tier: TierName;
   /** Size of the swap device in bytes of uncompressed pages; it costs memory only where it is used. */
   deviceBytes: number;
   /** Most bytes of stored page data. */

@@ -1,5 +1,6 @@
 import type { OwnerEncoding } from '../store/encoding.js';
 import type { FrontEndName } from './channel.js';
+import type { TierName } from './tier.js';
 
 /**
  * Number of what is said here, and of what a pager tells its standby (PagerOptions, Succession, lifeline): raise it with a change
@@ -24,6 +25,8 @@ export interface PagerInfo {
   /** Null: there is no device. */
   frontEnd: FrontEndName | null;
   frontEndReason: string;
+  /** What stands before the pager's device; unless direct, swap slots are not those of the store. */
+  tier: TierName;
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;
   slots: number;

@@ -17,6 +17,7 @@ import { availableBytes, checkRoom } from './room.js';
 import { StandbyKeeper } from './standby-keeper.js';
 import { isSwap } from './swap-area.js';
 import { swapOff } from './swap-off.js';
+import type { Tier } from './tier.js';
 import { Watchdog } from './watchdog.js';
 
 /** Pages that nobody has claimed by then, or twice as long, are made smaller. */
@@ -29,6 +30,7 @@ export interface Charge {
   options: PagerOptions;
   engine: Engine;
   frontEnd: FrontEnd;
+  tier: Tier;
   channel: ChannelPlan;
   choice: FrontEndChoice;
   lockFd: number;
@@ -45,7 +47,7 @@ export class PagerService {
   private drained = false;
 
   constructor(private readonly charge: Charge) {
-    const { engine, frontEnd, choice, channel, lockFd, swapType, takeovers, options, log } = charge;
+    const { engine, frontEnd, tier, choice, channel, lockFd, swapType, takeovers, options, log } = charge;
     const { device } = frontEnd;
     const { pid } = process;
     this.info = {
@@ -53,7 +55,8 @@ export class PagerService {
       version,
       protocol: PROTOCOL,
       storeFormat: FORMAT_VERSION,
-      device,
+      device: tier.device,
+      tier: tier.name,
       swapType,
       slots: engine.tables.slots,
       takeovers,
@@ -61,7 +64,8 @@ export class PagerService {
       frontEndReason: choice.reason,
     };
     const { storeFd } = engine;
-    const succession = { pid, channel, choice, storeFd, lockFd, device, swapType, takeovers };
+    const swapDevice = tier.device;
+    const succession = { pid, channel, choice, storeFd, lockFd, device, swapDevice, swapType, takeovers };
     this.keeper = new StandbyKeeper(options, succession, log);
     for (const [path, pack] of engine.tables.packs.entries()) this.keeper.pack(pack, path);
     engine.packChanged = (pack, path) => this.keeper.pack(pack, path);
@@ -96,7 +100,7 @@ export class PagerService {
       answered: () => kinds.reduce((sum: number, kind) => sum + counters[kind], 0),
       waiting: () => {
         const { reads, writes } = inflight(frontEnd.device);
-        return reads + writes;
+        return reads + writes + (frontEnd.hasUnread?.() === true ? 1 : 0);
       },
     };
     new Watchdog(watched, () => this.giveWay()).start();
@@ -156,17 +160,18 @@ export class PagerService {
   }
 
   private async drain(): Promise<void> {
-    const { frontEnd, engine } = this.charge;
-    if (isSwap(frontEnd.device)) {
-      checkRoom(countStore(engine.tables).usedSlots, availableBytes());
+    const { frontEnd, tier, engine } = this.charge;
+    if (isSwap(tier.device)) {
+      checkRoom(countStore(engine.tables).usedSlots + tier.ownPages(), availableBytes());
       this.keeper.drains(true);
       try {
-        await swapOff(frontEnd.device);
+        await swapOff(tier.device);
       } catch (error) {
         this.keeper.drains(false);
         throw error;
       }
     }
+    await tier.remove();
     await this.keeper.dismiss();
     await frontEnd.detach();
     this.drained = true;

@@ -9,6 +9,7 @@ import { adoptFrontEnd, inheritChannel } from './front-ends.js';
 import { bringIn, lockMemory } from './locked-memory.js';
 import type { PagerOptions } from './options.js';
 import { PagerService } from './service.js';
+import { adoptTier } from './tier.js';
 import { Lifeline, LIFELINE_FD, type LifelineMessage, type Succession } from './succession.js';
 
 /** While it waits it does nothing; then every fault waits for it. */
@@ -78,11 +79,13 @@ export async function standBy(
   process.title = 'agentzip-pager';
   const { device, choice, swapType } = succession;
   const frontEnd = adoptFrontEnd(channel, options, device);
+  const tier = adoptTier(options.tier, options.runtimeDir, succession.swapDevice);
   const takeovers = succession.takeovers + 1;
   const service = new PagerService({
     options,
     engine,
     frontEnd,
+    tier,
     choice,
     channel,
     lockFd,

@@ -10,6 +10,8 @@ export interface Succession {
   storeFd: number;
   lockFd: number;
   device: string;
+  /** The one that is swap. */
+  swapDevice: string;
   swapType: number;
   /** How often the device has passed to a standby so far. */
   takeovers: number;

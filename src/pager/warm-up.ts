@@ -10,12 +10,15 @@ import { recover } from '../store/recovery.js';
 import { Store } from '../store/store.js';
 import { formatStore, Tables } from '../store/tables.js';
 import { createVolatile, Volatile, volatileBytes } from '../store/volatile.js';
-import { Ask, type Channel, type ChannelPlan } from './channel.js';
+import { Ask, type Channel, type ChannelPlan, type FrontEndName } from './channel.js';
 import { channelBytes } from './front-ends.js';
 import { FuseChannel, REPLY_AT } from './fuse-channel.js';
 import { In, Opcode, PUNCH_HOLE } from './fuse-protocol.js';
 import { FuseServer } from './fuse-server.js';
 import { Inbox } from './inbox.js';
+import { NbdChannel } from './nbd-channel.js';
+import type { Link } from './nbd-link.js';
+import * as Nbd from './nbd-protocol.js';
 import { UblkChannel } from './ublk-channel.js';
 import { Operation, Request, SECTOR } from './ublk-protocol.js';
 import type { RequestQueue } from './ublk-queue.js';
@@ -54,7 +57,7 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
       scratch,
     });
     recover(store, shared);
-    const played = plan.frontEnd === 'ublk' ? playUblk(store, workspace) : playFuse(store, workspace, sink);
+    const played = play(plan.frontEnd, store, workspace, sink);
     exercise(workspace, played, new ReadLogWriter(log.address));
     recover(store, shared);
     workspace.bytes.fill(0, 0, scratch);
@@ -69,6 +72,42 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
     close(fd);
     closeSync(sink);
   }
+}
+
+function play(name: FrontEndName, store: Store, workspace: Workspace, sink: number): Played {
+  switch (name) {
+    case 'ublk':
+      return playUblk(store, workspace);
+    case 'nbd':
+      return playNbd(store, workspace);
+    case 'fuse-loop':
+      return playFuse(store, workspace, sink);
+  }
+}
+
+function playNbd(store: Store, workspace: Workspace): Played {
+  const numbers = new DataView(workspace.bytes.buffer);
+  const types = { [Ask.READ]: Nbd.Type.READ, [Ask.WRITE]: Nbd.Type.WRITE, [Ask.DISCARD]: Nbd.Type.TRIM };
+  let bytes = 0;
+  const link: Link = {
+    gone: false,
+    receive: () => bytes, // it is there
+    send: () => {},
+    wait: () => false,
+    replace: () => {},
+  };
+  return {
+    channel: new NbdChannel(store, workspace, link),
+    data: Nbd.Request.BYTES,
+    play(ask, slot, length) {
+      if (ask === Ask.OTHER) return;
+      numbers.setUint32(Nbd.Request.MAGIC, Nbd.REQUEST_MAGIC);
+      numbers.setUint16(Nbd.Request.TYPE, types[ask]);
+      numbers.setUint32(Nbd.Request.FROM + 4, slot * PAGE);
+      numbers.setUint32(Nbd.Request.LENGTH, length);
+      bytes = Nbd.Request.BYTES + (ask === Ask.WRITE ? length : 0);
+    },
+  };
 }
 
 function playFuse(store: Store, workspace: Workspace, sink: number): Played {

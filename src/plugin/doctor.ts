@@ -46,7 +46,8 @@ export function refuse({ requirements }: Pick<DoctorReport, 'requirements'>): vo
 
 /**
  * Lets AgentZip start only where it can run. Errors, for the first thing missing: AZ_NOT_ROOT, AZ_CAPABILITY_MISSING,
- * AZ_UBLK_MISSING, AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code of their own.
+ * AZ_UBLK_MISSING, AZ_NBD_MISSING, AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code
+ * of their own.
  */
 export function requireHost(requirements: readonly Requirement[]): void {
   const [first] = missing(requirements);

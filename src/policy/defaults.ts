@@ -7,6 +7,8 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
   paths: { runtimeDir: '/run/agentzip', stateDir: '/var/lib/agentzip' },
   pager: {
     frontEnd: 'auto',
+    tier: 'direct',
+    writebackMiB: 1024,
     deviceMiB: 16384,
     storeMiB: 8192,
     stagingMiB: 1024,

@@ -10,7 +10,9 @@ export interface Policy {
   mode: 'proactive' | 'pressure' | 'observe' | 'off';
   paths: { runtimeDir: string; stateDir: string };
   pager: {
-    frontEnd: 'auto' | 'ublk' | 'fuse-loop';
+    frontEnd: 'auto' | 'ublk' | 'nbd' | 'fuse-loop';
+    tier: 'direct' | 'zram';
+    writebackMiB: number;
     deviceMiB: number;
     storeMiB: number;
     stagingMiB: number;

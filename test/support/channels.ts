@@ -7,6 +7,7 @@ import { DEPTH, Operation, Request, SECTOR } from '../../src/pager/ublk-protocol
 import type { RequestQueue } from '../../src/pager/ublk-queue.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import { fuseServerOver } from './fuse-server.js';
+import { playNbd } from './nbd-channel.js';
 import { PAGE, type StoreBench } from './store.js';
 
 type Asked = Exclude<Ask, typeof Ask.OTHER>;
@@ -31,7 +32,9 @@ export interface PlayedChannel {
 
 /** `fd`: a file for replies, where they go to one. */
 export const playChannel = (name: FrontEndName, bench: StoreBench, fd: number): PlayedChannel =>
-  name === 'ublk' ? playUblk(bench) : playFuse(bench, fd);
+  ({ ublk: () => playUblk(bench), nbd: () => playNbd(bench), 'fuse-loop': () => playFuse(bench, fd) })[
+    name
+  ]();
 
 function playFuse(bench: StoreBench, fd: number): PlayedChannel {
   const { workspace, store, channelOver } = fuseServerOver(bench, fd);

@@ -19,6 +19,7 @@ export interface TestPager {
 export const testPagerOptions = (runtimeDir: string): PagerOptions => ({
   runtimeDir,
   frontEnd: 'fuse-loop',
+  tier: 'direct',
   deviceBytes: 2 * 2 ** 30,
   storeBytes: 2 ** 30,
   stagingBytes: 2 ** 29,

@@ -69,6 +69,7 @@ export const HELLO: PagerInfo = {
   storeFormat: FORMAT_VERSION,
   device: '/dev/none',
   frontEnd: 'fuse-loop',
+  tier: 'direct',
   frontEndReason: 'played',
   swapType: 31,
   slots: 1024,

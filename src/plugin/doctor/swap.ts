@@ -4,6 +4,9 @@ import type { ReadText, Requirement } from './requirement.js';
 
 const KDAMONDS = '/sys/kernel/mm/damon/admin/kdamonds';
 
+/** How the pager names itself to the NBD driver. */
+const NBD_BACKEND = 'agentzip:';
+
 const entries = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
 
 /** What else on the host moves memory: none of it forbids AgentZip, each changes what it can do. */
@@ -26,11 +29,12 @@ function otherSwap(read: ReadText): Requirement {
 }
 
 /**
- * True for a loop device over a file that the pager serves: the mount's source is its name. A ublk device does not say
- * whose it is; nobody else gives one the priority of ours.
+ * True for an NBD device that a pager has made, and for a loop device over a file that the pager serves: the mount's source is
+ * its name. A ublk device does not say whose it is; nobody else gives one the priority of ours.
  */
 function isOurs(read: ReadText, device: string, priority: string): boolean {
   if (device.startsWith('/dev/ublkb')) return priority === '32767';
+  if (read(`/sys/block/${basename(device)}/backend`)?.startsWith(NBD_BACKEND) === true) return true;
   const file = read(`/sys/block/${basename(device)}/loop/backing_file`);
   const mounts = (read('/proc/self/mountinfo') ?? '').split('\n');
   return (

@@ -97,7 +97,8 @@ test('a request to disconnect ends it; bytes that are no request are not taken f
 const guest = prepareGuest();
 if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
 /** Start and end take their time in a guest without KVM, on a busy host. */
-const GUEST_MS = 240_000;
+const LONG = process.env.AGENTZIP_VM === 'long';
+const GUEST_MS = LONG ? 900_000 : 240_000;
 /** Memory of the process that checks its pages. */
 const MIB = 4;
 
@@ -106,7 +107,9 @@ test.skipIf(guest === null)(
   { timeout: GUEST_MS + 10_000 },
   async () => {
     const seed = testRandom('pager-nbd').below(2 ** 30);
-    const limits = { kills: 2, hangs: 2, budgetMs: 20_000, least: 1 };
+    const limits = LONG
+      ? { kills: 20, hangs: 4, budgetMs: 300_000, least: 5 }
+      : { kills: 1, hangs: 1, budgetMs: 10_000, least: 1 };
     const load = { frontEnd: 'nbd', seed, processes: 1, mib: MIB, spreadMs: 400, ends: 'all', verbose: true };
     const options = JSON.stringify({ ...load, ...limits });
     const script = `${process.execPath} ${packageRoot}/test/fixtures/pager-kills.mjs '${options}'`;

@@ -109,7 +109,7 @@ test.skipIf(guest === null)(
     const seed = testRandom('pager-nbd').below(2 ** 30);
     const limits = LONG
       ? { kills: 20, hangs: 4, budgetMs: 300_000, least: 5 }
-      : { kills: 1, hangs: 1, budgetMs: 10_000, least: 1 };
+      : { kills: 2, hangs: 2, budgetMs: 20_000, least: 1 };
     const load = { frontEnd: 'nbd', seed, processes: 1, mib: MIB, spreadMs: 400, ends: 'all', verbose: true };
     const options = JSON.stringify({ ...load, ...limits });
     const script = `${process.execPath} ${packageRoot}/test/fixtures/pager-kills.mjs '${options}'`;

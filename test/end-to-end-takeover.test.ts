@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { prepareGuest, runInGuest } from './support/vm.js';
 
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 400_000;
 const guest = prepareGuest();
 if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
 

@@ -45,7 +45,8 @@ export class Srt {
     this.child = spawn(
       process.execPath,
       [CLI, '--settings', join(this.folder, 'settings.json'), '-c', command],
-      { cwd: this.folder, detached: true },
+      // What it leaves in its temporary folder goes with ours.
+      { cwd: this.folder, detached: true, env: { ...process.env, TMPDIR: this.folder } },
     );
     this.child.stderr.pipe(process.stderr);
     this.lines = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { close, ftruncate } from '../src/native/files.js';
 import { MAP_SHARED, mmap, munmap, PROT_READ, PROT_WRITE } from '../src/native/memory.js';
 import { RobustMutex } from '../src/native/robust-mutex.js';
-import { reap, socketPair, spawnProgram } from '../src/native/spawn.js';
+import { socketPair } from '../src/native/sockets.js';
+import { reap, spawnProgram } from '../src/native/spawn.js';
 import { packageRoot } from '../src/paths.js';
 import { createMemoryFile } from '../src/store/memory-file.js';
 

@@ -1,14 +1,12 @@
 import { check, SystemError } from './errno.js';
 import { close, read, write } from './files.js';
-import { libc } from './libc.js';
 import { MAP_ANONYMOUS, MAP_PRIVATE, mmap, munmap, PROT_READ, PROT_WRITE, view } from './memory.js';
+import { SOCK_RAW, socket } from './sockets.js';
 
 /** A number is 32 bits long, a bigint 64. */
 export type Attribute = readonly [type: number, value: number | bigint | string | readonly Attribute[]];
 
 const AF_NETLINK = 16;
-const SOCK_RAW = 3;
-const SOCK_CLOEXEC = 0x80000;
 const NETLINK_GENERIC = 16;
 /** struct nlmsghdr, struct genlmsghdr, struct nlattr (linux/netlink.h, genetlink.h). */
 const HEADER_BYTES = 16;
@@ -23,16 +21,11 @@ const CONTROLLER = { FAMILY: 16, GET_FAMILY: 3, FAMILY_ID: 1, FAMILY_NAME: 2 } a
 /** Of a message, either way. */
 const ROOM = 16384;
 
-const socket_ = libc.func('int socket(int domain, int type, int protocol)');
 const aligned = (length: number): number => (length + 3) & ~3;
 
 /** Generic netlink: requests to one family of the kernel, one after the other. For one thread. */
 export class GenericNetlink {
-  private readonly fd = check(
-    socket_(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC),
-    'socket',
-    'netlink',
-  );
+  private readonly fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC, 'netlink');
   private readonly address = mmap(ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   private readonly bytes = Buffer.from(view(this.address, ROOM));
   private readonly family: number;

@@ -1,17 +1,12 @@
 import koffi from 'koffi';
-import { check, SystemError } from './errno.js';
+import { SystemError } from './errno.js';
 import { libc } from './libc.js';
 
-const AF_UNIX = 1;
-const SOCK_STREAM = 1;
-const SOCK_NONBLOCK = 0x800;
-const SOCK_CLOEXEC = 0x80000;
 const WNOHANG = 1;
 const POSIX_SPAWN_SETSID = 0x80;
 /** Larger than any posix_spawn_file_actions_t (80 bytes) and posix_spawnattr_t (336 bytes) of glibc. */
 const OBJECT_BYTES = 1024;
 
-const socketpair_ = libc.func('int socketpair(int domain, int type, int protocol, _Out_ int *pair)');
 const waitpid_ = libc.func('int waitpid(int pid, _Out_ int *status, int options)');
 const exit_ = libc.func('void _exit(int status)');
 const spawn_ = libc.func(
@@ -22,13 +17,6 @@ const actionsDestroy = libc.func('int posix_spawn_file_actions_destroy(intptr_t 
 const addDup2 = libc.func('int posix_spawn_file_actions_adddup2(intptr_t actions, int from, int to)');
 const attributesInit = libc.func('int posix_spawnattr_init(intptr_t attributes)');
 const setFlags = libc.func('int posix_spawnattr_setflags(intptr_t attributes, short flags)');
-
-/** Two connected, non-blocking, close-on-exec stream sockets. */
-export function socketPair(): [number, number] {
-  const pair = [0, 0];
-  check(socketpair_(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 'socketpair', '');
-  return [pair[0], pair[1]];
-}
 
 /**
  * Starts a program in a session of its own, with `descriptors` as its 0, 1, 2, …; all others that are close-on-exec

@@ -2,8 +2,7 @@ import { constants } from 'node:os';
 import { errno, SystemError } from '../native/errno.js';
 import { close, poll, read, write } from '../native/files.js';
 import { MAP_ANONYMOUS, MAP_PRIVATE, mmap, PROT_READ, PROT_WRITE, view } from '../native/memory.js';
-import { POLLOUT, replaceDescriptor, shutdown } from '../native/sockets.js';
-import { socketPair } from '../native/spawn.js';
+import { POLLOUT, replaceDescriptor, shutdown, socketPair } from '../native/sockets.js';
 import type { Attention } from './attention.js';
 import { NbdControl } from './nbd-control.js';
 

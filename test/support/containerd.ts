@@ -1,27 +1,12 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { Grpc } from '../../src/hosts/grpc.js';
 import { encode, Message, type Value } from '../../src/hosts/protobuf.js';
-import { cgroupMounts } from '../../src/memory/cgroup.js';
+import { ContainerDaemon, makeBusyboxRoot } from './container-daemon.js';
 
 const run = promisify(execFile);
-const START_MS = 30_000;
-const POLL_MS = 100;
 /** Kubernetes' network of the host: a pod that needs no network plugin. */
 const NODE_NETWORK = 2;
 const IMAGE = 'docker.io/test/box:1';
@@ -30,19 +15,16 @@ const textMap = (field: number, entries: Record<string, string>): [number, Value
   Object.entries(entries).map(([key, value]) => [field, encode([1, key], [2, value])]);
 
 /** A containerd of its own, with the CRI of Kubernetes, below a folder of its own. `stop` it in `afterEach`. */
-export class Containerd {
-  private daemon!: ChildProcess;
-  private output = '';
-  private readonly strays = ['/run/containerd'].filter((path) => !existsSync(path));
+export class Containerd extends ContainerDaemon {
   private readonly pods: string[] = [];
-  /** Above the cgroups of its containers, so that `stop` leaves none. */
-  readonly parent = `agentzip-test-containerd-${process.pid}`;
   image = IMAGE;
 
-  private constructor(readonly folder: string) {}
+  private constructor() {
+    super('containerd', ['/run/containerd']);
+  }
 
   static async start(): Promise<Containerd> {
-    const containerd = new Containerd(mkdtempSync(`${tmpdir()}/agentzip-containerd-`));
+    const containerd = new Containerd();
     try {
       await containerd.boot();
       for (const namespace of ['default', 'k8s.io']) await containerd.importImage(namespace);
@@ -57,7 +39,7 @@ export class Containerd {
     return `${this.folder}/containerd.sock`;
   }
 
-  /** Starts the daemon (again); what runs in containers has gone on. */
+  /** What runs in containers has gone on. */
   async boot(): Promise<void> {
     const { folder } = this;
     writeFileSync(
@@ -78,15 +60,7 @@ state = "${folder}/state"
     conf_dir = "${folder}/none"
 `,
     );
-    this.daemon = spawn('containerd', ['-c', `${folder}/config.toml`], { stdio: ['ignore', 'pipe', 'pipe'] });
-    for (const stream of [this.daemon.stdout!, this.daemon.stderr!])
-      stream.setEncoding('utf8').on('data', (text: string) => (this.output += text));
-    const failed = once(this.daemon, 'error').then(([error]) => Promise.reject(error as Error));
-    failed.catch(() => {});
-    for (const until = Date.now() + START_MS; ; await Promise.race([sleep(POLL_MS), failed])) {
-      if (await this.answers()) return;
-      if (Date.now() > until || this.daemon.exitCode !== null) throw new Error(`containerd: ${this.output}`);
-    }
+    await this.serve('containerd', ['-c', `${folder}/config.toml`]);
   }
 
   /** Output of a command of `ctr` in a namespace, trimmed. */
@@ -155,28 +129,12 @@ state = "${folder}/state"
     }
   }
 
-  async halt(): Promise<void> {
-    if (this.daemon?.pid === undefined || this.daemon.exitCode !== null) return;
-    const exited = once(this.daemon, 'exit');
-    this.daemon.kill('SIGTERM');
-    await exited;
-  }
-
-  async stop(): Promise<void> {
-    if (await this.answers()) await this.clear();
-    await this.halt();
-    for (const { path } of cgroupMounts()) {
-      if (existsSync(`${path}/${this.parent}`)) rmdirSync(`${path}/${this.parent}`);
-    }
-    for (const path of [this.folder, ...this.strays]) rmSync(path, { recursive: true, force: true });
-  }
-
   private async cri(method: string, request: Uint8Array): Promise<Message> {
     const grpc = new Grpc(this.address);
     return new Message(await grpc.ask({ path: `/runtime.v1.RuntimeService/${method}`, request }));
   }
 
-  private async answers(): Promise<boolean> {
+  protected async answers(): Promise<boolean> {
     return this.cri('Version', encode([1, 'v1'])).then(
       () => true,
       () => false,
@@ -187,10 +145,7 @@ state = "${folder}/state"
   private async importImage(namespace: string): Promise<void> {
     const work = mkdtempSync(`${this.folder}/image-`);
     const root = `${work}/root`;
-    for (const folder of ['bin', 'usr', 'tmp', 'dev', 'proc', 'etc'])
-      mkdirSync(`${root}/${folder}`, { recursive: true });
-    cpSync('/bin/busybox', `${root}/bin/busybox`, { dereference: true });
-    for (const applet of ['sh', 'sleep', 'cat', 'true']) symlinkSync('busybox', `${root}/bin/${applet}`);
+    makeBusyboxRoot(root, ['usr', 'tmp', 'dev', 'proc', 'etc'], ['sh', 'sleep', 'cat', 'true']);
     await run('tar', ['-C', root, '-cf', `${work}/layer.tar`, '.']);
     const digest = createHash('sha256')
       .update(readFileSync(`${work}/layer.tar`))

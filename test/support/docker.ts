@@ -1,39 +1,19 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  rmdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { cgroupMounts } from '../../src/memory/cgroup.js';
 import { packageRoot } from '../../src/paths.js';
+import { ContainerDaemon, makeBusyboxRoot } from './container-daemon.js';
 
 const run = promisify(execFile);
-const START_MS = 30_000;
-const POLL_MS = 100;
 
 /** A Docker Engine of its own, without network, below a folder of its own. Its containers see the host's /usr. `stop` it in `afterEach`. */
-export class Docker {
-  private daemon!: ChildProcess;
-  private output = '';
-  /** Above the cgroups of its containers, so that `stop` leaves none. */
-  readonly parent = `agentzip-test-docker-${process.pid}`;
-
-  /** What the daemon and its containerd make outside their folders, and leave behind. */
-  private readonly strays = ['/run/docker', '/run/containerd'].filter((path) => !existsSync(path));
-
-  private constructor(readonly folder: string) {}
+export class Docker extends ContainerDaemon {
+  private constructor() {
+    super('docker', ['/run/docker', '/run/containerd']);
+  }
 
   static async start(): Promise<Docker> {
-    const docker = new Docker(mkdtempSync(`${tmpdir()}/agentzip-docker-`));
+    const docker = new Docker();
     try {
       await docker.boot();
       await docker.makeImage('box');
@@ -48,26 +28,14 @@ export class Docker {
     return `${this.folder}/docker.sock`;
   }
 
-  /** Starts the daemon (again) over the same containers. */
+  /** Over the same containers; what ran in them ended with the daemon. */
   async boot(): Promise<void> {
     const { folder } = this;
-    this.daemon = spawn(
-      'dockerd',
-      [
-        ...['--data-root', `${folder}/data`, '--exec-root', `${folder}/exec`, '--pidfile', `${folder}/pid`],
-        ...['-H', `unix://${this.socket}`, '--storage-driver', 'vfs', '--cgroup-parent', `/${this.parent}`],
-        ...['--iptables=false', '--ip6tables=false', '--bridge=none', '--live-restore=false'],
-      ],
-      { stdio: ['ignore', 'pipe', 'pipe'] },
-    );
-    for (const stream of [this.daemon.stdout!, this.daemon.stderr!])
-      stream.setEncoding('utf8').on('data', (text: string) => (this.output += text));
-    const failed = once(this.daemon, 'error').then(([error]) => Promise.reject(error as Error));
-    failed.catch(() => {});
-    for (const until = Date.now() + START_MS; ; await Promise.race([sleep(POLL_MS), failed])) {
-      if (await this.answers()) return;
-      if (Date.now() > until || this.daemon.exitCode !== null) throw new Error(`dockerd: ${this.output}`);
-    }
+    await this.serve('dockerd', [
+      ...['--data-root', `${folder}/data`, '--exec-root', `${folder}/exec`, '--pidfile', `${folder}/pid`],
+      ...['-H', `unix://${this.socket}`, '--storage-driver', 'vfs', '--cgroup-parent', `/${this.parent}`],
+      ...['--iptables=false', '--ip6tables=false', '--bridge=none', '--live-restore=false'],
+    ]);
   }
 
   /** Output of a command of the client, trimmed. */
@@ -88,37 +56,20 @@ export class Docker {
   /** An image of busybox, and of links into the host's /usr. Returns its digest. */
   async makeImage(name: string, mark = ''): Promise<string> {
     const root = mkdtempSync(`${this.folder}/root-`);
-    for (const folder of ['bin', 'usr', 'fixtures', 'tmp', 'dev', 'proc']) mkdirSync(`${root}/${folder}`);
-    cpSync('/bin/busybox', `${root}/bin/busybox`, { dereference: true });
-    for (const applet of ['sh', 'sleep', 'cat', 'true', 'kill', 'rm', 'test'])
-      symlinkSync('busybox', `${root}/bin/${applet}`);
+    const applets = ['sh', 'sleep', 'cat', 'true', 'kill', 'rm', 'test'];
+    makeBusyboxRoot(root, ['usr', 'fixtures', 'tmp', 'dev', 'proc'], applets);
     for (const folder of ['lib', 'lib64']) symlinkSync(`usr/${folder}`, `${root}/${folder}`);
     writeFileSync(`${root}/mark`, mark);
     await run('tar', ['-C', root, '-cf', `${root}.tar`, '.']);
     return this.ask('import', `${root}.tar`, name);
   }
 
-  /** Ends the daemon alone; what runs in containers ends with it. */
-  async halt(): Promise<void> {
-    if (this.daemon?.pid === undefined || this.daemon.exitCode !== null) return;
-    const exited = once(this.daemon, 'exit');
-    this.daemon.kill('SIGTERM');
-    await exited;
+  protected async clear(): Promise<void> {
+    const all = (await this.ask('ps', '-aq')).split('\n').filter(Boolean);
+    if (all.length > 0) await this.ask('rm', '-f', ...all);
   }
 
-  async stop(): Promise<void> {
-    if (await this.answers()) {
-      const all = (await this.ask('ps', '-aq')).split('\n').filter(Boolean);
-      if (all.length > 0) await this.ask('rm', '-f', ...all);
-    }
-    await this.halt();
-    for (const { path } of cgroupMounts()) {
-      if (existsSync(`${path}/${this.parent}`)) rmdirSync(`${path}/${this.parent}`);
-    }
-    for (const path of [this.folder, ...this.strays]) rmSync(path, { recursive: true, force: true });
-  }
-
-  private async answers(): Promise<boolean> {
+  protected async answers(): Promise<boolean> {
     return this.ask('version').then(
       () => true,
       () => false,

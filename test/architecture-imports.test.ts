@@ -29,7 +29,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
   [/^controller\//, /^store\/(pack|memory-pack|memory-source)\.ts$/, 'a template is captured into a pack'],
   [/^controller\//, /^native\/libc\.ts$/, 'the size of a page'],
   [
-    /^controller\/(capture|member)\.ts$/,
+    /^controller\/(templates\/capture|sandboxes\/member)\.ts$/,
     /^native\/(errno|files|process)\.ts$/,
     'pidfds and reads of processes',
   ],
@@ -52,7 +52,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
   [/^bench\/replay\//, /^(store|codec)\//, 'a replay drives the store without the pager'],
   [
     /^bench\/replay\//,
-    /^(controller\/(address|capture|domain)|pager\/protocol|policy\/defaults)\.ts$/,
+    /^(controller\/(claims\/(address|domain)|templates\/capture)|pager\/protocol|policy\/defaults)\.ts$/,
     "dumps and replays follow the product's own rules and settings",
   ],
 ];

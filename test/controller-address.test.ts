@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TemplateAddresses, templateRegions } from '../src/controller/address.js';
+import { TemplateAddresses, templateRegions } from '../src/controller/claims/address.js';
 import { parseVmas, type Vma } from '../src/memory/vmas.js';
 import { PAGE } from '../src/native/libc.js';
 import { NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { claimable, templatePagesOf, unclaimed } from '../src/controller/claims.js';
-import { SlotOwners } from '../src/controller/slot-owners.js';
+import { claimable, templatePagesOf, unclaimed } from '../src/controller/claims/claims.js';
+import { SlotOwners } from '../src/controller/claims/slot-owners.js';
 import type { Look } from '../src/memory/look.js';
 import { wordTable, type PageTable } from '../src/memory/page-table.js';
 import { parseVmas } from '../src/memory/vmas.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Compression } from '../src/controller/compression.js';
+import { Compression } from '../src/controller/templates/compression.js';
 import type { RefineResult } from '../src/pager/protocol.js';
 
 const PAGE = 4096;

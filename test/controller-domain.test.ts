@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mayUseTemplate, trustDomain } from '../src/controller/domain.js';
+import { mayUseTemplate, trustDomain } from '../src/controller/claims/domain.js';
 
 const domain = (id: string, tenant?: string, template?: string): string =>
   trustDomain({ id, tenant, template }, 'tenant-template');

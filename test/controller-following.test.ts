@@ -1,10 +1,10 @@
-import { Mark } from '../src/controller/usage.js';
+import { Mark } from '../src/controller/prefetch/usage.js';
 import { readlinkSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Following } from '../src/controller/following.js';
-import { Registry } from '../src/controller/registry.js';
-import type { Sandbox } from '../src/controller/sandbox.js';
-import type { Member } from '../src/controller/member.js';
+import { Following } from '../src/controller/sandboxes/following.js';
+import { Registry } from '../src/controller/sandboxes/registry.js';
+import type { Sandbox } from '../src/controller/sandboxes/sandbox.js';
+import type { Member } from '../src/controller/sandboxes/member.js';
 import { PAGE } from '../src/native/libc.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { Python } from './support/python.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { HostPressure, isShort, type HostReader } from '../src/controller/host-pressure.js';
+import { HostPressure, isShort, type HostReader } from '../src/controller/windows/host-pressure.js';
 import type { Pressure } from '../src/memory/pressure.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { LearnedTimes } from '../src/controller/learned-times.js';
-import { Predictions } from '../src/controller/predictions.js';
+import { LearnedTimes } from '../src/controller/windows/learned-times.js';
+import { Predictions } from '../src/controller/windows/predictions.js';
 import { testRandom } from './support/seed.js';
 
 test('nothing is expected until a few are known', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Places } from '../src/controller/places.js';
+import { Places } from '../src/controller/prefetch/places.js';
 import { parseVmas, type Vma } from '../src/memory/vmas.js';
 
 const PAGE = 4096;

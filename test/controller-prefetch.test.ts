@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { placeBets, type Candidate, type Stakes } from '../src/controller/prefetch.js';
+import { placeBets, type Candidate, type Stakes } from '../src/controller/prefetch/prefetch.js';
 
 const STAKES: Stakes = { minUse: 0.2, maxWaste: 1, maxPages: 100, optimism: 1 };
 const candidate = (page: number, chance: number): Candidate => ({ page, chance });

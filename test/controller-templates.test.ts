@@ -1,9 +1,9 @@
 import { existsSync, statSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { TemplateAddresses } from '../src/controller/address.js';
-import { capture } from '../src/controller/capture.js';
-import type { CapturedTemplates } from '../src/controller/captured-templates.js';
-import { Templates } from '../src/controller/templates.js';
+import { TemplateAddresses } from '../src/controller/claims/address.js';
+import { capture } from '../src/controller/templates/capture.js';
+import type { CapturedTemplates } from '../src/controller/templates/captured-templates.js';
+import { Templates } from '../src/controller/templates/templates.js';
 import { identify, type ProcessId } from '../src/memory/process.js';
 import { readVmas } from '../src/memory/vmas.js';
 import { PAGE } from '../src/native/libc.js';

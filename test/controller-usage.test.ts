@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { isDemand, Mark, Usage } from '../src/controller/usage.js';
-import { usesOf } from '../src/controller/prefetch-model.js';
+import { isDemand, Mark, Usage } from '../src/controller/prefetch/usage.js';
+import { usesOf } from '../src/controller/prefetch/prefetch-model.js';
 
 test('a page that was left out was used when it came back', () => {
   const usage = new Usage();

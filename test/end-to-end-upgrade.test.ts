@@ -108,7 +108,7 @@ test('what can not take over is refused or done without, and the old pager goes 
 
   // One whose pager does not start, whatever the reason: its service goes on with the old pager.
   service.command = build('99.3.0');
-  writeFileSync(join(dirname(service.command), '../pager/standby.js'), 'process.exit(3);');
+  writeFileSync(join(dirname(service.command), '../pager/succession/standby.js'), 'process.exit(3);');
   await service.start();
   expect(service.pagerPid).toBe(pagerPid);
   expect(service.output).toContain(`the pager is still of version ${version}: AZ_PAGER_REFUSED`);

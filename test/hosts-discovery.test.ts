@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readlinkSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { MAX_SANDBOXES } from '../src/controller/registry.js';
+import { MAX_SANDBOXES } from '../src/controller/sandboxes/registry.js';
 import type { HostStatus, SandboxStatus } from '../src/controller/api.js';
 import { AgentZipError } from '../src/errors.js';
 import { Bench, until } from './support/controller.js';

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { In, IN_HEADER_BYTES, Opcode } from '../src/pager/fuse-protocol.js';
+import { In, IN_HEADER_BYTES, Opcode } from '../src/pager/fuse/protocol.js';
 import { Super } from '../src/store/layout.js';
 import { Counter } from '../src/store/volatile.js';
 import { fuseServerOver } from './support/fuse-server.js';

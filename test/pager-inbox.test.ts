@@ -1,10 +1,10 @@
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Ask, type FrontEndName } from '../src/pager/channel.js';
-import { MAX_IO } from '../src/pager/fuse-protocol.js';
-import { Announced } from '../src/pager/announced.js';
-import { Inbox } from '../src/pager/inbox.js';
+import { Ask, type FrontEndName } from '../src/pager/requests/channel.js';
+import { MAX_IO } from '../src/pager/fuse/protocol.js';
+import { Announced } from '../src/pager/requests/announced.js';
+import { Inbox } from '../src/pager/requests/inbox.js';
 import { Counter } from '../src/store/volatile.js';
 import { playChannel } from './support/channels.js';
 import { testRandom } from './support/seed.js';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
-import { Ask, NONE } from '../src/pager/channel.js';
-import { Inbox } from '../src/pager/inbox.js';
-import { MAX_IO, Request, REQUEST_MAGIC, Type } from '../src/pager/nbd-protocol.js';
+import { Ask, NONE } from '../src/pager/requests/channel.js';
+import { Inbox } from '../src/pager/requests/inbox.js';
+import { MAX_IO, Request, REQUEST_MAGIC, Type } from '../src/pager/nbd/protocol.js';
 import { playNbd } from './support/nbd-channel.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest';
 import { AgentZipError } from '../src/errors.js';
 import { PagerClient } from '../src/pager/client.js';
 import { pagerSocket } from '../src/pager/options.js';
-import { checkRoom } from '../src/pager/room.js';
+import { checkRoom } from '../src/pager/swap/room.js';
 import { startPager } from '../src/pager/start.js';
 import { packageRoot } from '../src/paths.js';
 import { Hog, launchPager, stopPager, testPagerOptions, type TestPager } from './support/pager.js';
@@ -47,7 +47,7 @@ test('a second pager in the same folder is refused, a second client is served', 
   const options = testPagerOptions(pager.runtimeDir);
   const second = spawnSync(
     process.execPath,
-    [`${packageRoot}/dist/pager/launcher.js`, JSON.stringify(options)],
+    [`${packageRoot}/dist/pager/process/launcher.js`, JSON.stringify(options)],
     {
       timeout: 20_000,
       encoding: 'utf8',

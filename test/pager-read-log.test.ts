@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { close } from '../src/native/files.js';
 import { view } from '../src/native/memory.js';
-import { createReadLog, ReadLog, type ReadLogMapping, ReadLogWriter } from '../src/pager/read-log.js';
+import {
+  createReadLog,
+  ReadLog,
+  type ReadLogMapping,
+  ReadLogWriter,
+} from '../src/pager/requests/read-log.js';
 import { testRandom } from './support/seed.js';
 
 const RECORDS = 16384;

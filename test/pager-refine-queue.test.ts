@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
-import { RefineQueue } from '../src/pager/refine-queue.js';
+import { RefineQueue } from '../src/pager/refine/refine-queue.js';
 import { monotonicMs } from '../src/schedule/clock.js';
 import type { RefineReply, RefineRequest } from '../src/pager/threads.js';
 

@@ -1,8 +1,8 @@
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, ftruncateSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { swapoff } from '../src/native/system.js';
-import { attachLoop, type LoopDevice } from '../src/pager/loop-device.js';
-import { activateSwap } from '../src/pager/swap-area.js';
+import { attachLoop, type LoopDevice } from '../src/pager/fuse/loop-device.js';
+import { activateSwap } from '../src/pager/swap/swap-area.js';
 
 const PAGES = 1024;
 let folder: string;

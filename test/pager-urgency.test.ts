@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { shareAt } from '../src/pager/urgency.js';
+import { shareAt } from '../src/pager/refine/urgency.js';
 import { launchPager, stopPager, Hog, type TestPager } from './support/pager.js';
 
 const SCHED_IDLE = 5;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Watchdog } from '../src/pager/watchdog.js';
+import { Watchdog } from '../src/pager/succession/watchdog.js';
 
 /** Counts how often a watchdog found that it hangs. */
 function watch() {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { AgentZipError } from '../src/errors.js';
-import { ModelFiles } from '../src/controller/model-file.js';
-import { Models } from '../src/controller/models.js';
-import { hashOf, PrefetchModel } from '../src/controller/prefetch-model.js';
+import { ModelFiles } from '../src/controller/prefetch/model-file.js';
+import { Models } from '../src/controller/prefetch/models.js';
+import { hashOf, PrefetchModel } from '../src/controller/prefetch/prefetch-model.js';
 
 let folder: string;
 let files: ModelFiles;

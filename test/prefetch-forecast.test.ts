@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { Forecast } from '../src/controller/forecast.js';
-import { hashOf, PrefetchModel, usesOf } from '../src/controller/prefetch-model.js';
-import { PrefetchScore, noCounts } from '../src/controller/prefetch-score.js';
-import { RecentTools } from '../src/controller/recent-tools.js';
-import { Mark, Usage, type Outcome } from '../src/controller/usage.js';
+import { Forecast } from '../src/controller/windows/forecast.js';
+import { hashOf, PrefetchModel, usesOf } from '../src/controller/prefetch/prefetch-model.js';
+import { PrefetchScore, noCounts } from '../src/controller/prefetch/prefetch-score.js';
+import { RecentTools } from '../src/controller/prefetch/recent-tools.js';
+import { Mark, Usage, type Outcome } from '../src/controller/prefetch/usage.js';
 import type { Look } from '../src/memory/look.js';
 import { wordTable } from '../src/memory/page-table.js';
 import { parseVmas } from '../src/memory/vmas.js';

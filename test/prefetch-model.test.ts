@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hashOf, nextHistory, PrefetchModel, type Scene } from '../src/controller/prefetch-model.js';
+import { hashOf, nextHistory, PrefetchModel, type Scene } from '../src/controller/prefetch/prefetch-model.js';
 import { testRandom } from './support/seed.js';
 
 const PAGES = 400;

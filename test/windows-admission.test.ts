@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import { MOST_SKIPS, skipReason, type Prospect } from '../src/controller/admission.js';
+import { MOST_SKIPS, skipReason, type Prospect } from '../src/controller/windows/admission.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { Bench, until } from './support/controller.js';
 

@@ -2,12 +2,12 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { HostEvent } from '../src/controller/api.js';
 import type { Context } from '../src/controller/context.js';
 import { Events } from '../src/controller/events.js';
-import type { Observer } from '../src/controller/observer.js';
+import type { Observer } from '../src/controller/sandboxes/observer.js';
 import { Policies } from '../src/controller/policies.js';
-import { Predictions } from '../src/controller/predictions.js';
-import { Sandbox } from '../src/controller/sandbox.js';
-import { WindowOpener } from '../src/controller/window-opener.js';
-import type { WindowRunner } from '../src/controller/window-runner.js';
+import { Predictions } from '../src/controller/windows/predictions.js';
+import { Sandbox } from '../src/controller/sandboxes/sandbox.js';
+import { WindowOpener } from '../src/controller/windows/window-opener.js';
+import type { WindowRunner } from '../src/controller/windows/window-runner.js';
 import { withDefaults } from '../src/policy/defaults.js';
 import { LivePolicy } from '../src/policy/live.js';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { EVENT_TYPES } from '../src/controller/api.js';
 import { isEventType, transition } from '../src/controller/phases.js';
-import { MAX_WINDOW_MS, pause, Window } from '../src/controller/window.js';
+import { MAX_WINDOW_MS, pause, Window } from '../src/controller/windows/window.js';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());

@@ -1,6 +1,6 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type Claimant, SLICE_VECTORS, Turns } from '../src/controller/turns.js';
+import { type Claimant, SLICE_VECTORS, Turns } from '../src/controller/windows/turns.js';
 
 const never = new AbortController().signal;
 const named = (key: string, signal = never, deadline = Infinity): Claimant => ({ key, signal, deadline });

@@ -4,17 +4,17 @@ import type { Pager } from '../pager/client.js';
 import type { PagerInfo } from '../pager/protocol.js';
 import type { Policy } from '../policy/policy.js';
 import type { Events } from './events.js';
-import type { OnDemand } from './demand-faults.js';
-import type { HostPressure } from './host-pressure.js';
+import type { OnDemand } from './faults/demand-faults.js';
+import type { HostPressure } from './windows/host-pressure.js';
 import type { Policies } from './policies.js';
-import type { Predictions } from './predictions.js';
-import type { Predictor } from './predictor.js';
-import type { Sandbox } from './sandbox.js';
-import type { Registry } from './registry.js';
-import type { SlotOwners } from './slot-owners.js';
+import type { Predictions } from './windows/predictions.js';
+import type { Predictor } from './prefetch/predictor.js';
+import type { Sandbox } from './sandboxes/sandbox.js';
+import type { Registry } from './sandboxes/registry.js';
+import type { SlotOwners } from './claims/slot-owners.js';
 
-import type { Templates } from './templates.js';
-import type { Turns } from './turns.js';
+import type { Templates } from './templates/templates.js';
+import type { Turns } from './windows/turns.js';
 
 /** What the parts of the controller share. */
 export interface Context {

@@ -18,36 +18,36 @@ import {
   type TemplateSpec,
   type TemplateStatus,
 } from './api.js';
-import { sameSandbox } from './adoption.js';
+import { sameSandbox } from './sandboxes/adoption.js';
 import type { Context } from './context.js';
-import { CapturedTemplates } from './captured-templates.js';
-import { DemandFaults } from './demand-faults.js';
+import { CapturedTemplates } from './templates/captured-templates.js';
+import { DemandFaults } from './faults/demand-faults.js';
 import { Detection, eventOf } from './detection.js';
-import { trustDomain } from './domain.js';
+import { trustDomain } from './claims/domain.js';
 import { Events } from './events.js';
 import { explain } from './explain.js';
-import { readsOf, seenBy, type FaultSource } from './fault-source.js';
-import { Following, ProbeWatcher } from './following.js';
-import { HostPressure } from './host-pressure.js';
-import { Hosts } from './hosts.js';
-import { Observer } from './observer.js';
+import { readsOf, seenBy, type FaultSource } from './faults/fault-source.js';
+import { Following, ProbeWatcher } from './sandboxes/following.js';
+import { HostPressure } from './windows/host-pressure.js';
+import { Hosts } from './sandboxes/hosts.js';
+import { Observer } from './sandboxes/observer.js';
 import type { Policies } from './policies.js';
-import { Predictions } from './predictions.js';
-import { Forerunner } from './forerunner.js';
-import { ModelFiles } from './model-file.js';
-import { Models } from './models.js';
+import { Predictions } from './windows/predictions.js';
+import { Forerunner } from './prefetch/forerunner.js';
+import { ModelFiles } from './prefetch/model-file.js';
+import { Models } from './prefetch/models.js';
 import { isEventType, transition } from './phases.js';
-import { Predictor } from './predictor.js';
-import { Registry } from './registry.js';
-import { Restorer } from './restorer.js';
-import type { Finding, Sandbox } from './sandbox.js';
-import { SlotOwners } from './slot-owners.js';
+import { Predictor } from './prefetch/predictor.js';
+import { Registry } from './sandboxes/registry.js';
+import { Restorer } from './prefetch/restorer.js';
+import type { Finding, Sandbox } from './sandboxes/sandbox.js';
+import { SlotOwners } from './claims/slot-owners.js';
 import { serviceStatus } from './service-status.js';
 import { readingOf, sandboxStatus } from './status.js';
-import { describe, Templates } from './templates.js';
-import { Turns } from './turns.js';
-import { WindowOpener } from './window-opener.js';
-import { WindowRunner } from './window-runner.js';
+import { describe, Templates } from './templates/templates.js';
+import { Turns } from './windows/turns.js';
+import { WindowOpener } from './windows/window-opener.js';
+import { WindowRunner } from './windows/window-runner.js';
 
 /** Sandboxes that were found within one that a host registers. */
 const MOST_FOUND_WITHIN = 64;

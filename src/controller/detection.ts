@@ -4,8 +4,8 @@ import { Endpoints } from '../telemetry/endpoints.js';
 import { monotonicMs, PhaseWatch } from '../telemetry/phase-watch.js';
 import type { Probes } from '../telemetry/probes.js';
 import type { EventType, Phase } from './api.js';
-import type { Registry } from './registry.js';
-import type { Sandbox } from './sandbox.js';
+import type { Registry } from './sandboxes/registry.js';
+import type { Sandbox } from './sandboxes/sandbox.js';
 
 const NS_PER_MS = 1e6;
 /** Calls remembered of a sandbox; a platform that loses their ends must not fill the memory. */

@@ -1,10 +1,10 @@
 import { matching } from '../policy/overrides.js';
-import { leastWindowMs } from './admission.js';
+import { leastWindowMs } from './windows/admission.js';
 import type { Decision, Explanation, SkipReason } from './api.js';
 import type { Context } from './context.js';
-import { trustDomain } from './domain.js';
+import { trustDomain } from './claims/domain.js';
 import { compresses, whoseOf } from './policies.js';
-import type { Sandbox } from './sandbox.js';
+import type { Sandbox } from './sandboxes/sandbox.js';
 
 const SKIPS: Record<SkipReason, string> = {
   expected_short: 'the host expects it to be shorter than leastMs',

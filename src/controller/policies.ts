@@ -1,7 +1,7 @@
 import { policyFor, type Whose } from '../policy/overrides.js';
 import type { LivePolicy } from '../policy/live.js';
 import type { Policy } from '../policy/policy.js';
-import type { Sandbox } from './sandbox.js';
+import type { Sandbox } from './sandboxes/sandbox.js';
 
 /** Does the mode page anything out? */
 export const compresses = (mode: Policy['mode']): boolean => mode === 'proactive' || mode === 'pressure';

@@ -1,8 +1,8 @@
 import type { Telemetry } from '../otel/telemetry.js';
 import { startPager } from '../pager/start.js';
 import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
-import { adaptersOf } from './adapters.js';
-import { openFaultSource } from './fault-source.js';
+import { adaptersOf } from './sandboxes/adapters.js';
+import { openFaultSource } from './faults/fault-source.js';
 import { AbsentPager } from './absent-pager.js';
 import { AgentController, type Controller } from './controller.js';
 import type { Policies } from './policies.js';

@@ -13,8 +13,8 @@ import type {
   TemplateStatus,
 } from './api.js';
 import type { Context } from './context.js';
-import type { Sandbox } from './sandbox.js';
-import type { Window } from './window.js';
+import type { Sandbox } from './sandboxes/sandbox.js';
+import type { Window } from './windows/window.js';
 
 /** `pager` says what the sandbox's pages take in the store; its page tables are looked at when that is `maxAgeMs` ago. */
 export function sandboxStatus(

@@ -5,7 +5,7 @@ import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
 import { hasPager } from './options.js';
 import type { Claim, ClaimResult, DemandReads, Op, PagerInfo, Requests } from './protocol.js';
-import { ReadLog } from './read-log.js';
+import { ReadLog } from './requests/read-log.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
 const TAKEOVER_TIMEOUT_MS = 10_000;

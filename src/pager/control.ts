@@ -6,7 +6,7 @@ import { Counter, OWNER_STATS, OwnerStat } from '../store/volatile.js';
 import { PAGE } from '../native/libc.js';
 import { countStore, domainsInUse, refinedEncodings } from './accounting.js';
 import type { Engine } from './engine.js';
-import { foreignSlotHandlers } from './foreign-slots.js';
+import { foreignSlotHandlers } from './swap/foreign-slots.js';
 import type { Op, PagerInfo, PagerStatus, Requests } from './protocol.js';
 
 type Handler<O extends Op> = (

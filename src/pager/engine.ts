@@ -8,12 +8,12 @@ import { createMemoryFile } from '../store/memory-file.js';
 import { formatStore, openStore, Tables, type StoreMapping } from '../store/tables.js';
 import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
 import { storeMemory } from './accounting.js';
-import { Attention } from './attention.js';
-import type { ChannelPlan } from './channel.js';
+import { Attention } from './requests/attention.js';
+import type { ChannelPlan } from './requests/channel.js';
 import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
-import { createReadLog } from './read-log.js';
-import { RefineQueue } from './refine-queue.js';
+import { createReadLog } from './requests/read-log.js';
+import { RefineQueue } from './refine/refine-queue.js';
 import type {
   DataLoopInput,
   DataLoopNotice,
@@ -69,7 +69,7 @@ export class Engine {
     const { stagingBytes } = options;
     const readLog = this.readLog.address;
     const input: DataLoopInput = { ...this.common, storeFd, channel, readLog, stagingBytes, deadPid };
-    this.loop = new Worker(new URL('./data-loop.js', import.meta.url), { workerData: input });
+    this.loop = new Worker(new URL('./requests/data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
     let start!: (started: Started) => void;
     this.parked = new Promise((resolve) => (park = resolve));
@@ -207,7 +207,7 @@ export class Engine {
   /** Starts a refine worker, and another when it dies: pages can wait, so its end harms nobody. */
   private employ(input: RefineWorkerInput, deaths = 0): void {
     const workerData = { ...input, packs: [...this.packs.values()] };
-    const worker = new Worker(new URL('./refine-worker.js', import.meta.url), { workerData });
+    const worker = new Worker(new URL('./refine/refine-worker.js', import.meta.url), { workerData });
     worker.on('error', (error: Error) => {
       process.stderr.write(`agentzip-pager: refine worker ${input.worker}: ${error.stack}\n`);
       this.queue.leave(worker);

@@ -1,4 +1,4 @@
-import type { ChannelPlan } from './channel.js';
+import type { ChannelPlan } from './requests/channel.js';
 
 /**
  * A way to show the store to the kernel as a block device. Each one lives in a file of its own: what the control

@@ -3,17 +3,17 @@ import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
 import { swapoff } from '../native/system.js';
 import { Engine } from './engine.js';
 import { clearRemains, prepareFrontEnd } from './front-ends.js';
-import { lockMemory } from './locked-memory.js';
+import { lockMemory } from './process/locked-memory.js';
 import { pagerLock, pagerSocket, type PagerOptions } from './options.js';
 
 import { PAGE } from '../native/libc.js';
 import { PagerService } from './service.js';
-import { standBy } from './standby.js';
-import type { Succession } from './succession.js';
-import { activateSwap, isSwap } from './swap-area.js';
-import { withSwapPermitted } from './swap-cgroup.js';
-import { probeSwapType } from './swap-type.js';
-import { createTier, type Tier } from './tier.js';
+import { standBy } from './succession/standby.js';
+import type { Succession } from './succession/succession.js';
+import { activateSwap, isSwap } from './swap/swap-area.js';
+import { withSwapPermitted } from './swap/swap-cgroup.js';
+import { probeSwapType } from './swap/swap-type.js';
+import { createTier, type Tier } from './swap/tier.js';
 
 /**
  * The pager: serves a swap device from the page store until it is drained. It goes on whatever happens to the

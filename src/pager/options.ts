@@ -1,7 +1,7 @@
 import { isLocked } from '../native/files.js';
 import type { EncodingOptions } from '../store/encoding.js';
 import type { FrontEndSetting } from './front-end-choice.js';
-import type { TierName } from './tier.js';
+import type { TierName } from './swap/tier.js';
 
 /** What a pager is started with; JSON on its command line. */
 export interface PagerOptions {

@@ -1,6 +1,6 @@
 import type { OwnerEncoding } from '../store/encoding.js';
-import type { FrontEndName } from './channel.js';
-import type { TierName } from './tier.js';
+import type { FrontEndName } from './requests/channel.js';
+import type { TierName } from './swap/tier.js';
 
 /**
  * Number of what is said here, and of what a pager tells its standby (PagerOptions, Succession, lifeline): raise it with a change

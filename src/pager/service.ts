@@ -5,7 +5,7 @@ import { version } from '../paths.js';
 import { FORMAT_VERSION } from '../store/layout.js';
 import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
-import type { ChannelPlan } from './channel.js';
+import type { ChannelPlan } from './requests/channel.js';
 import { createHandlers } from './control.js';
 import { serveControl } from './control-server.js';
 import type { Engine } from './engine.js';
@@ -13,12 +13,12 @@ import type { FrontEnd } from './front-end.js';
 import type { FrontEndChoice } from './front-end-choice.js';
 import { pagerSocket, type PagerOptions } from './options.js';
 import { PROTOCOL, type PagerInfo, type Requests } from './protocol.js';
-import { availableBytes, checkRoom } from './room.js';
-import { StandbyKeeper } from './standby-keeper.js';
-import { isSwap } from './swap-area.js';
-import { swapOff } from './swap-off.js';
-import type { Tier } from './tier.js';
-import { Watchdog } from './watchdog.js';
+import { availableBytes, checkRoom } from './swap/room.js';
+import { StandbyKeeper } from './succession/standby-keeper.js';
+import { isSwap } from './swap/swap-area.js';
+import { swapOff } from './swap/swap-off.js';
+import type { Tier } from './swap/tier.js';
+import { Watchdog } from './succession/watchdog.js';
 
 /** Pages that nobody has claimed by then, or twice as long, are made smaller. */
 const TIDY_MS = 5_000;

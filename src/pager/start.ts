@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, explain } from '../errors.js';
 import { packageRoot } from '../paths.js';
-import { adopt } from './adopt.js';
+import { adopt } from './succession/adopt.js';
 import { PagerClient } from './client.js';
 import { hasPager, pagerLog, pagerSocket, type PagerOptions } from './options.js';
 
@@ -48,11 +48,15 @@ export async function startPager(options: PagerOptions): Promise<PagerClient> {
   mkdirSync(options.runtimeDir, { recursive: true, mode: 0o700 });
   const path = pagerLog(options.runtimeDir);
   const log = openSync(path, 'w', 0o600);
-  const child = spawn(process.execPath, [`${packageRoot}/dist/pager/launcher.js`, JSON.stringify(options)], {
-    detached: true,
-    stdio: ['ignore', log, log],
-    cwd: '/',
-  });
+  const child = spawn(
+    process.execPath,
+    [`${packageRoot}/dist/pager/process/launcher.js`, JSON.stringify(options)],
+    {
+      detached: true,
+      stdio: ['ignore', log, log],
+      cwd: '/',
+    },
+  );
   closeSync(log);
   child.unref();
   let ended: string | undefined;

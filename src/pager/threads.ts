@@ -5,7 +5,7 @@ import type { Unclaimed } from '../store/shrinker.js';
 import type { StoreMapping } from '../store/tables.js';
 import type { Trained } from '../store/training.js';
 import type { VolatileMapping } from '../store/volatile.js';
-import type { ChannelPlan } from './channel.js';
+import type { ChannelPlan } from './requests/channel.js';
 
 /** What the pager's threads tell each other. Addresses are valid in all of them: they share one process. */
 export interface DataLoopInput {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { ControllerApi, Status } from '../controller/api.js';
-import { ADAPTER_NAMES } from '../controller/adapters.js';
+import { ADAPTER_NAMES } from '../controller/sandboxes/adapters.js';
 import type { Controller } from '../controller/controller.js';
 import { createController } from '../controller/start.js';
 import type { Events } from '../controller/events.js';

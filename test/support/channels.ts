@@ -1,10 +1,10 @@
 import { readSync } from 'node:fs';
 import { Workspace } from '../../src/codec/kernels.js';
-import { Ask, NONE, type Channel, type FrontEndName } from '../../src/pager/channel.js';
-import { In, OUT_HEADER_BYTES, Opcode, PUNCH_HOLE, READ_BYTES } from '../../src/pager/fuse-protocol.js';
-import { UBLK_BYTES, UblkChannel } from '../../src/pager/ublk-channel.js';
-import { DEPTH, Operation, Request, SECTOR } from '../../src/pager/ublk-protocol.js';
-import type { RequestQueue } from '../../src/pager/ublk-queue.js';
+import { Ask, NONE, type Channel, type FrontEndName } from '../../src/pager/requests/channel.js';
+import { In, OUT_HEADER_BYTES, Opcode, PUNCH_HOLE, READ_BYTES } from '../../src/pager/fuse/protocol.js';
+import { UBLK_BYTES, UblkChannel } from '../../src/pager/ublk/channel.js';
+import { DEPTH, Operation, Request, SECTOR } from '../../src/pager/ublk/protocol.js';
+import type { RequestQueue } from '../../src/pager/ublk/queue.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import { fuseServerOver } from './fuse-server.js';
 import { playNbd } from './nbd-channel.js';

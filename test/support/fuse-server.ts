@@ -1,6 +1,6 @@
 import { Workspace } from '../../src/codec/kernels.js';
-import { FUSE_BYTES, FuseChannel, REPLY_AT } from '../../src/pager/fuse-channel.js';
-import { FuseServer } from '../../src/pager/fuse-server.js';
+import { FUSE_BYTES, FuseChannel, REPLY_AT } from '../../src/pager/fuse/channel.js';
+import { FuseServer } from '../../src/pager/fuse/server.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import type { StoreBench } from './store.js';
 

@@ -1,5 +1,5 @@
-import { PrefetchScore } from '../../src/controller/prefetch-score.js';
-import { Compression } from '../../src/controller/compression.js';
+import { PrefetchScore } from '../../src/controller/prefetch/prefetch-score.js';
+import { Compression } from '../../src/controller/templates/compression.js';
 import type {
   ControllerApi,
   Explanation,

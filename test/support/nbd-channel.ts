@@ -1,8 +1,8 @@
 import { Workspace } from '../../src/codec/kernels.js';
-import { Ask } from '../../src/pager/channel.js';
-import { NBD_BYTES, NbdChannel } from '../../src/pager/nbd-channel.js';
-import { LOST, type Link } from '../../src/pager/nbd-link.js';
-import { Reply, REPLY_MAGIC, Request, REQUEST_MAGIC, Type } from '../../src/pager/nbd-protocol.js';
+import { Ask } from '../../src/pager/requests/channel.js';
+import { NBD_BYTES, NbdChannel } from '../../src/pager/nbd/channel.js';
+import { LOST, type Link } from '../../src/pager/nbd/link.js';
+import { Reply, REPLY_MAGIC, Request, REQUEST_MAGIC, Type } from '../../src/pager/nbd/protocol.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
 import type { PlayedChannel, Reply as Answer } from './channels.js';
 import { PAGE, type StoreBench } from './store.js';

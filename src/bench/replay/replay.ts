@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { AgentZipError } from '../../errors.js';
 import { PAGE } from '../../native/libc.js';
-import { mayUseTemplate, trustDomain } from '../../controller/domain.js';
+import { mayUseTemplate, trustDomain } from '../../controller/claims/domain.js';
 import { kindOfKey } from '../../memory/vmas.js';
 import { DEFAULT_POLICY } from '../../policy/defaults.js';
 import { readPackRegions } from '../../store/pack.js';

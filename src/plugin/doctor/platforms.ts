@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { ADAPTER_NAMES } from '../../controller/adapters.js';
+import { ADAPTER_NAMES } from '../../controller/sandboxes/adapters.js';
 import { readText } from './requirement.js';
 
 /** A platform that runs, or is installed, on this host. */

@@ -1,0 +1,75 @@
+import { claimPass } from './claims.js';
+import type { Context } from '../context.js';
+import { freeGarbage } from './garbage.js';
+import type { PageOut } from '../windows/page-out.js';
+import { pause } from '../windows/window.js';
+import { pagesOf, type WindowJob } from '../windows/window-job.js';
+
+/** Time between claim passes while pages are still to be claimed, and the longest once none are. */
+const CLAIM_MS = 250;
+const CLAIM_IDLE_MS = 2_000;
+/** More pages than an idle process keeps using itself: worth another try of sending them out. */
+const STRAY_PAGES = 64;
+
+/** What is left to do in a window once its pages were sent out, until it ends. */
+export class ClaimFollower {
+  private wait = CLAIM_MS;
+  /** Pages left by the last claim pass; -1: there was none since more went out. */
+  private before = -1;
+  private strays = { at: 0, pauseMs: CLAIM_MS };
+  private tidied = false;
+  private takeovers: number;
+
+  constructor(
+    private readonly context: Context,
+    private readonly pageOut: PageOut,
+    private readonly job: WindowJob,
+  ) {
+    this.takeovers = context.pager.takeovers;
+  }
+
+  /**
+   * Claims what went out, until all of it is claimed; then only sees whether the sandbox still lives. What the kernel
+   * kept, the sandbox touched meanwhile, or the release left mapped because its write was late, is sent out `again` when
+   * nobody else has anything to send out: at once, then after twice as long each time, for a sandbox may go on touching it.
+   */
+  async follow(again: () => Promise<void>): Promise<void> {
+    const { window, sandbox } = this.job;
+    while (window.open) {
+      if (this.takeovers !== this.context.pager.takeovers) {
+        this.takeovers = this.context.pager.takeovers;
+        this.startOver();
+      }
+      if (!window.settled) await this.pageOut.settleLate(this.job);
+      if (!(await this.claim())) return window.end('exit');
+      if (!this.tidied) {
+        this.tidied = true;
+        await freeGarbage(this.context, sandbox, window.signal);
+      }
+      const due = pagesOf(sandbox).owned > STRAY_PAGES && performance.now() >= this.strays.at;
+      if (window.open && due && this.context.turns.idle) {
+        this.strays = { at: performance.now() + this.strays.pauseMs, pauseMs: 2 * this.strays.pauseMs };
+        await again();
+        this.startOver();
+      }
+      await pause(this.wait, window.signal);
+    }
+  }
+
+  private startOver(): void {
+    [this.before, this.wait] = [-1, CLAIM_MS];
+  }
+
+  /** False: the sandbox has ended. */
+  private async claim(): Promise<boolean> {
+    const { sandbox, window } = this.job;
+    // Nothing left twice in a row: pages that others send out later wait for the next window.
+    const done = this.before === 0 && this.wait > CLAIM_MS;
+    const left = done ? 0 : await claimPass(this.context, sandbox, window.signal);
+    if (left < 0 || (done && !this.context.registry.refresh(sandbox))) return false;
+    // What a pass could not claim the next seldom can, unless more has gone out.
+    this.wait = left > 0 && left !== this.before ? CLAIM_MS : Math.min(2 * this.wait, CLAIM_IDLE_MS);
+    this.before = left;
+    return true;
+  }
+}

@@ -1,0 +1,188 @@
+import { PAGE } from '../../native/libc.js';
+import type { Look } from '../../memory/look.js';
+import type { PageTable } from '../../memory/page-table.js';
+import { NO_TEMPLATE_PAGE } from '../../pager/protocol.js';
+import type { AddressMapper } from './address.js';
+import type { Context } from '../context.js';
+import type { Member } from '../sandboxes/member.js';
+import type { Sandbox } from '../sandboxes/sandbox.js';
+import { settled } from '../windows/settle.js';
+
+/** Pages a request: enough to make its cost small, few enough that a stale one does not hold back many. */
+const BATCH_PAGES = 4096;
+
+type Slots = PageTable<Uint32Array>;
+
+/** Pages out in a look whose slot the pager has not accepted yet. */
+export function unclaimed(slots: Slots, claimed: Slots): number {
+  let count = 0;
+  slots.forEach((page, slot) => {
+    if (claimed.get(page) !== slot) count++;
+  });
+  return count;
+}
+
+/**
+ * The claim rule: a page's slot is claimed when both looks show the same one, `first` before the writes had settled
+ * and the sequence was read, `second` after. `take` refuses slots that are another sandbox's.
+ */
+export function claimable(
+  first: Slots,
+  second: Slots,
+  claimed: Slots,
+  take: (slot: number, page: number) => boolean,
+): { pages: number[]; slots: number[] } {
+  const pages: number[] = [];
+  const slots: number[] = [];
+  second.forEach((page, slot) => {
+    if (first.get(page) !== slot || claimed.get(page) === slot) return;
+    if (take(slot, page)) {
+      pages.push(page);
+      slots.push(slot);
+    } else {
+      // Somebody else's for as long as both show it: not asked again in this window.
+      claimed.set(page, slot);
+    }
+  });
+  return { pages, slots };
+}
+
+/** Template page of each of `pages` (ascending). */
+export function templatePagesOf(
+  look: Look,
+  pages: readonly number[],
+  map: AddressMapper | null,
+): Uint32Array {
+  const result = new Uint32Array(pages.length).fill(NO_TEMPLATE_PAGE);
+  if (map === null) return result;
+  let vma = 0;
+  pages.forEach((page, i) => {
+    while (vma < look.vmas.length && look.vmas[vma].end <= page * PAGE) vma++;
+    if (vma < look.vmas.length) result[i] = map(look.vmas[vma], page);
+  });
+  return result;
+}
+
+/** Does another sandbox show a slot now? Each is looked at once, when first asked. */
+function othersShow({ registry, info }: Context): (tag: number, slot: number) => boolean {
+  const shown = new Map<number, Set<number>>();
+  return (tag, slot) => {
+    let slots = shown.get(tag);
+    if (slots === undefined) {
+      shown.set(tag, (slots = new Set()));
+      for (const member of registry.tagged(tag)?.members.values() ?? []) {
+        const found = slots;
+        member.peek(info.swapType)?.slots.forEach((_page, own) => found.add(own));
+      }
+    }
+    return slots.has(slot);
+  };
+}
+
+/**
+ * Notes whose the slots are that the last looks at a sandbox's processes show, claimed or not: its tools are about to read
+ * them. Slots that another sandbox's last look shows stay with that one.
+ */
+export function noteSlots(
+  { owners, registry }: Pick<Context, 'owners' | 'registry'>,
+  sandbox: Sandbox,
+): void {
+  const shows = (other: number, slot: number): boolean => {
+    const page = owners.pageOf(slot);
+    const members = registry.tagged(other)?.members.values() ?? [];
+    for (const { look } of members) if (look?.slots.get(page) === slot) return true;
+    return false;
+  };
+  for (const { look } of sandbox.members.values())
+    look?.slots.forEach((page, slot) => owners.take(slot, sandbox.tag, page, shows));
+}
+
+async function claimMember(
+  context: Context,
+  sandbox: Sandbox,
+  member: Member,
+  looks: { first: Look; second: Look },
+  sequence: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { owners, templates, pager } = context;
+  const shows = othersShow(context);
+  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot, page) =>
+    owners.take(slot, sandbox.tag, page, shows),
+  );
+  const base = templates.baseFor(sandbox);
+  const templatePages = templatePagesOf(
+    looks.second,
+    pages,
+    base?.addresses.mapper(looks.second.vmas) ?? null,
+  );
+  const common = { owner: sandbox.id, domain: sandbox.domain, pack: base?.pack ?? null, sequence };
+  for (const sole of [true, false]) {
+    const chosen = [...pages.keys()].filter((i) => member.wasSole(pages[i]) === sole);
+    for (let at = 0; at < chosen.length && !signal.aborted; at += BATCH_PAGES) {
+      const batch = chosen.slice(at, at + BATCH_PAGES);
+      const { stale } = await pager.claim({
+        ...common,
+        soleSince: sole ? member.soleSince : null,
+        slots: Uint32Array.from(batch, (i) => slots[i]),
+        templatePages: Uint32Array.from(batch, (i) => templatePages[i]),
+      });
+      // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
+      if (stale > 0) continue;
+      for (const i of batch) {
+        member.claimed.set(pages[i], slots[i]);
+        if (sole) sandbox.soleSlots.set(slots[i], 1);
+      }
+    }
+  }
+}
+
+export type Looks = ReadonlyMap<Member, Look>;
+
+/** The first look of the claim rule at each living process of a sandbox. */
+export function lookFirst({ info }: Context, sandbox: Sandbox): Looks {
+  const looks = new Map<Member, Look>();
+  for (const member of sandbox.members.values()) {
+    const look = member.lookAgain(info.swapType);
+    if (look !== null) looks.set(member, look);
+  }
+  return looks;
+}
+
+const pending = (looks: Looks): number =>
+  [...looks.keys()].reduce(
+    (sum, member) => sum + (member.look === null ? 0 : unclaimed(member.look.slots, member.claimed)),
+    0,
+  );
+
+/**
+ * Claims what both `first` and a second look show; the device has settled in between. Returns how many pages are still
+ * to be claimed, because they went out or were written again meanwhile. Stops early on the signal.
+ */
+export async function claimSettled(
+  context: Context,
+  sandbox: Sandbox,
+  first: Looks,
+  signal: AbortSignal,
+): Promise<number> {
+  const { sequence } = await context.pager.request('sequence', {});
+  for (const [member, look] of first) {
+    if (signal.aborted) break;
+    const second = member.lookAgain(context.info.swapType);
+    if (second !== null)
+      await claimMember(context, sandbox, member, { first: look, second }, sequence, signal);
+  }
+  return pending(first);
+}
+
+/**
+ * Tells the pager whose the slots of a sandbox are, once the device has settled. Returns what is left as
+ * {@link claimSettled} does; -1 when the sandbox has no process left.
+ */
+export async function claimPass(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
+  const first = lookFirst(context, sandbox);
+  if (first.size === 0) return -1;
+  const left = pending(first);
+  if (left === 0 || !(await settled(context.info.device, signal))) return left;
+  return claimSettled(context, sandbox, first, signal);
+}

@@ -1,0 +1,183 @@
+import { close } from '../../native/files.js';
+import { SystemError } from '../../native/errno.js';
+import { pidfdOpen, type Range } from '../../native/process.js';
+import { lookAt, type Look, type LookOptions } from '../../memory/look.js';
+import { byteTable, wordTable, type PageTable } from '../../memory/page-table.js';
+import { identify, isAlive, type ProcessId } from '../../memory/process.js';
+import { solePages } from '../../memory/references.js';
+import { forEachPage, rangesOfPages } from '../../memory/restore.js';
+import type { Pager } from '../../pager/client.js';
+import type { Forecast } from '../windows/forecast.js';
+import { Usage, type Outcome } from '../prefetch/usage.js';
+
+/** Sent out, perhaps without a write; known to be in the swap cache. */
+const LEFT = 1;
+const CACHED = 2;
+
+/** One process of a sandbox, and what the ledger knows of its pages. */
+export class Member {
+  /** The last look taken to act on; null before the first window. */
+  look: Look | null = null;
+  /** Page → slot that the pager has accepted as this sandbox's in the window that is open. */
+  readonly claimed = wordTable();
+  /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
+  private readonly cached = byteTable();
+  /** Pages that were nobody else's when they last went, and the pager's write sequence before the first of them did. */
+  private sole = byteTable();
+  soleSince: number | null = null;
+  /** Write sequence before the first page that is LEFT went. */
+  private leftAt: number | null = null;
+
+  /** What was expected of the tool phase that is going on. */
+  forecast: Forecast | null = null;
+
+  private shown: { at: number; look: Look | null } = { at: 0, look: null };
+
+  private constructor(
+    readonly process: ProcessId,
+    readonly pidfd: number,
+    readonly usage: Usage,
+  ) {}
+
+  /** The process behind a pid now, or null when there is none. */
+  static adopt(pid: number): Member | null {
+    const found = identify(pid);
+    if (found === null) return null;
+    try {
+      const member = new Member(found, pidfdOpen(pid), new Usage());
+      if (isAlive(found)) return member;
+      member.close();
+      return null;
+    } catch (error) {
+      if (error instanceof SystemError && (error.code === 'ESRCH' || error.code === 'EINVAL')) return null;
+      throw error;
+    }
+  }
+
+  get pid(): number {
+    return this.process.pid;
+  }
+
+  /** Looks without remembering. Null: the process is gone. */
+  peek(swapType: number): Look | null {
+    return lookAt(this.process, { flags: false, swapType, known: this.look?.vmas });
+  }
+
+  /** A look at most `maxAgeMs` old, for those who only show it. */
+  recent(swapType: number, maxAgeMs: number): Look | null {
+    if (Date.now() - this.shown.at > maxAgeMs) this.shown = { at: Date.now(), look: this.peek(swapType) };
+    return this.shown.look;
+  }
+
+  /** Looks, and remembers it. The first look of a window reads the VMA flags; later ones build on it. */
+  refresh(options: Omit<LookOptions, 'known'>): Look | null {
+    return (this.look = lookAt(this.process, { ...options, known: this.look?.vmas }));
+  }
+
+  /** Looks again within a window, at the mappings that are known, and remembers it. */
+  lookAgain(swapType: number): Look | null {
+    return this.refresh({ flags: false, trusting: true, swapType });
+  }
+
+  /** Is the page out, as far as the last look and the faults since then tell? */
+  isOut(page: number): boolean {
+    return this.look !== null && this.look.slots.get(page) !== 0;
+  }
+
+  /**
+   * What the tool phase since the last look has made of pages: compares that look with a new one, which it remembers. Null
+   * when there is nothing to compare.
+   */
+  lookAfter(swapType: number): { out: number[]; outcome: (page: number) => Outcome } | null {
+    this.sole = byteTable();
+    this.soleSince = null;
+    const before = this.look;
+    const now = this.refresh({ flags: true, swapType });
+    if (before === null || now === null) return null;
+    const owned = pagesOf(now);
+    const out: number[] = [];
+    before.slots.forEach((page) => out.push(page));
+    const outcome = (page: number): Outcome =>
+      now.slots.get(page) !== 0 ? 'out' : owned.get(page) !== 0 ? 'present' : 'unmapped';
+    return { out, outcome };
+  }
+
+  /** A page that is out was read into the swap cache. */
+  noteCached(page: number): void {
+    this.cached.set(page, CACHED);
+  }
+
+  /** What is to go out: all it owns, but for pages seen used in the last `hotPhases` tool phases. */
+  goingOut(hotPhases: number): readonly Range[] {
+    const owned = this.look?.owned ?? [];
+    if (hotPhases === 0) return owned;
+    const cold: number[] = [];
+    forEachPage(owned, (page) => {
+      if (!this.usage.isHot(page, hotPhases)) cold.push(page);
+    });
+    return rangesOfPages(cold);
+  }
+
+  /** These pages are about to go out; `sequence` is the pager's write sequence before that. */
+  leaving(ranges: readonly Range[], sequence: number): void {
+    this.leftAt ??= sequence;
+    this.soleSince ??= sequence;
+    const sole = solePages(this.process, ranges);
+    forEachPage(ranges, (page) => {
+      this.cached.set(page, LEFT);
+      this.sole.set(page, sole.get(page));
+    });
+  }
+
+  /**
+   * Pages whose memory is still taken although they are out: those that were written when they went. A clean page is
+   * freed at once. Ask when the writes have settled, after a look.
+   */
+  async cachedPages(pager: Pager): Promise<number[]> {
+    const left: number[] = [];
+    this.cached.forEach((page, state) => {
+      if (!this.isOut(page)) this.cached.set(page, 0);
+      else if (state === LEFT) left.push(page);
+    });
+    const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
+    if (this.leftAt !== null && left.length > 0) {
+      const written = await pager.writtenSince(this.leftAt, slots);
+      left.forEach((page, i) => this.cached.set(page, written(i) ? CACHED : 0));
+    }
+    this.leftAt = null;
+    const pages: number[] = [];
+    this.cached.forEach((page) => pages.push(page));
+    return pages;
+  }
+
+  /** Had nobody else the page when it last went out in this window? */
+  wasSole(page: number): boolean {
+    return this.sole.get(page) !== 0;
+  }
+
+  released(pages: readonly number[]): void {
+    for (const page of pages) this.cached.set(page, 0);
+  }
+
+  /** exec: all of the address space is gone. */
+  replaced(): void {
+    this.look = null;
+    this.claimed.clear();
+    this.cached.clear();
+    this.sole.clear();
+    this.soleSince = null;
+    this.leftAt = null;
+    this.usage.clear();
+    this.forecast = null;
+  }
+
+  close(): void {
+    close(this.pidfd);
+  }
+}
+
+function pagesOf(look: Look): PageTable<Uint8Array> {
+  const pages = byteTable();
+  forEachPage(look.owned, (page) => pages.set(page, 1));
+  return pages;
+}

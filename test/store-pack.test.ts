@@ -1,19 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import {
+  closeSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Kind } from '../src/codec/kinds.js';
 import { readPackRegions, writePack, type PackPage } from '../src/store/pack.js';
-import { mapPack } from '../src/store/packs.js';
+import { mapPack, packResidentBytes, unmapPack } from '../src/store/packs.js';
 import { OWNER_STATS, OwnerStat } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';
@@ -147,6 +150,81 @@ test('a damaged or foreign file is refused', async () => {
   refused(/too short/);
   rmSync(path);
   refused(/ENOENT/);
+});
+
+/** A pack of pages that compress to some 640 bytes each, and a bench that has loaded it. */
+async function compressible(count: number) {
+  const random = testRandom('store-pack');
+  const pages = Array.from({ length: count }, () => random.bytes(PAGE).fill(1, 600));
+  const input = pages.map((bytes, templatePage) => ({ templatePage, bytes }));
+  await writePack(path, [{ key: 'heap', start: 0, pages: count }], input, META);
+  const bench = new StoreBench({ slots: count, arenaBytes: 16 * 65536 });
+  return { pages, bench, owner: bench.owner('sandbox', 'acme/template'), pack: bench.loadPack(path) };
+}
+
+test('pages that became bases cost what they take compressed, also when they are read back', async () => {
+  const count = 256;
+  const { pages, bench, owner, pack } = await compressible(count);
+  for (const [slot, page] of pages.entries()) {
+    const changed = page.slice();
+    changed[2000 + slot] ^= 0x77;
+    bench.write(slot, changed);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner, pack, slot);
+    bench.commitAll();
+    expect(bench.kind(slot)).toBe(Kind.TEMPLATE_SPARSE);
+    expect(Buffer.compare(bench.read(slot)!, changed)).toBe(0);
+  }
+  const mapping = mapPack(2, path);
+  expect(packResidentBytes(mapping)).toBeGreaterThan(100 * count);
+  expect(packResidentBytes(mapping)).toBeLessThan(900 * count);
+  unmapPack(mapping);
+  bench.close();
+});
+
+test('a frame that was damaged is no base, and what rests on it is lost, not wrong', async () => {
+  const { pages, bench, owner, pack } = await compressible(8);
+  const put = (slot: number): void => {
+    bench.write(slot, pages[slot]);
+    bench.claim(owner, [slot]);
+    bench.refine(slot, owner, pack, slot);
+    bench.commitAll();
+  };
+  put(0);
+  expect(bench.kind(0)).toBe(Kind.TEMPLATE);
+  const mapping = mapPack(2, path);
+  const [at, bytes] = mapping.sections.frames;
+  unmapPack(mapping);
+  // The file is mapped shared: this is seen by the bench.
+  const fd = openSync(path, 'r+');
+  writeSync(fd, new Uint8Array(bytes).fill(0xee), 0, bytes, at);
+  closeSync(fd);
+  expect(bench.read(0)).toBeNull();
+  put(1);
+  expect(bench.kind(1)).not.toBe(Kind.TEMPLATE);
+  expect(Buffer.compare(bench.read(1)!, pages[1])).toBe(0);
+  bench.close();
+});
+
+test('a pack whose frames do not follow each other is refused', async () => {
+  await makePack();
+  const mapping = mapPack(1, path);
+  const [at, length] = mapping.sections.ends;
+  unmapPack(mapping);
+  const good = readFileSync(path);
+  const ends = new Uint32Array(good.buffer.slice(good.byteOffset + at, good.byteOffset + at + length));
+  expect(ends).toHaveLength(8);
+  for (const [place, end] of [
+    [0, 1],
+    [3, ends[2]],
+    [4, ends[3] + PAGE + 1],
+    [7, ends[7] + 1],
+  ]) {
+    const bad = Buffer.from(good);
+    bad.writeUInt32LE(end, at + place * 4);
+    writeFileSync(path, bad);
+    expect(() => mapPack(1, path), `end ${place}`).toThrow(/pages it does not have/);
+  }
 });
 
 test('a pack appears whole or not at all', async () => {

@@ -81,12 +81,13 @@ export function memfdCreate(name: string): number {
   return check(memfdCreate_(name, 1), 'memfd_create', name);
 }
 
-/** `count` zeroed u32 words outside the JS heap that cost memory only where they are touched. Never freed. */
-export function reserveWords(count: number): Uint32Array {
-  const bytes = count * 4;
-  const address = mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-  return new Uint32Array(view(address, bytes));
-}
+/** Address of `bytes` zeroed bytes outside the JS heap that cost memory only where they are touched. Never freed. */
+export const reserve = (bytes: number): number =>
+  mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+
+/** The same as u32 words. */
+export const reserveWords = (count: number): Uint32Array =>
+  new Uint32Array(view(reserve(count * 4), count * 4));
 
 /** Bytes of a mapped file range that are in the page cache (mincore(2)); `address` page aligned. */
 export function residentBytes(address: number, length: number): number {

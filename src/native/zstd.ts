@@ -24,6 +24,7 @@ function bind() {
     compress: lib.func(
       'intptr_t ZSTD_compress2(intptr_t context, intptr_t to, size_t capacity, intptr_t from, size_t length)',
     ),
+    createOwnDigest: lib.func('intptr_t ZSTD_createCDict(intptr_t bytes, size_t length, int level)'),
     createDigest: lib.func('intptr_t ZSTD_createCDict_byReference(intptr_t bytes, size_t length, int level)'),
     freeDigest: lib.func('size_t ZSTD_freeCDict(intptr_t digest)'),
     createDecodeDigest: lib.func('intptr_t ZSTD_createDDict_byReference(intptr_t bytes, size_t length)'),
@@ -115,6 +116,12 @@ export class ZstdCompressor {
 export const digestMaker = (level: number) => ({
   create: (bytes: number, length: number): number => zstd().createDigest(bytes, length, level),
   free: (digest: number): void => void zstd().freeDigest(digest),
+});
+
+/** The same with a copy of the bytes. */
+export const copyingDigestMaker = (level: number) => ({
+  ...digestMaker(level),
+  create: (bytes: number, length: number): number => zstd().createOwnDigest(bytes, length, level),
 });
 
 /** The same for decompressing: a dictionary's tables are built once and not for each page. */

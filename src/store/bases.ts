@@ -1,10 +1,9 @@
 import { canBeBase } from '../codec/kinds.js';
 import type { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
-import { memcpy } from '../native/memory.js';
 import { DEPTH, depthOf } from './chains.js';
 import type { Decoder } from './decoder.js';
-import { packReference, type PackView } from './packs.js';
+import { packReference, type PackSet, type PackView } from './packs.js';
 import { MAX_CANDIDATES, type SketchIndex } from './sketch-index.js';
 import type { Tables } from './tables.js';
 
@@ -29,6 +28,7 @@ export class Bases {
   constructor(
     private readonly tables: Tables,
     private readonly decoder: Decoder,
+    private readonly packs: PackSet,
     private readonly sketches: SketchIndex,
     private readonly workspace: Workspace,
     private readonly offsets: { at: number; page: number; sketch: number },
@@ -61,9 +61,8 @@ export class Bases {
   }
 
   private addPage(pack: PackView, page: number): void {
-    if (page > pack.pages) return;
-    memcpy(this.workspace.address + this.at(this.count), pack.address(page), PAGE);
-    this.add(packReference(pack.mapping.pack, page), 1);
+    const reference = packReference(pack.mapping.pack, page);
+    if (this.packs.read(reference, this.workspace.address + this.at(this.count))) this.add(reference, 1);
   }
 
   /** Counts the page at the next place in. */

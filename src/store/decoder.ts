@@ -13,12 +13,13 @@ import type { Tables } from './tables.js';
 /** Two base pages a level of a chain, and the longest list of changed words. */
 const LEVEL_BYTES = 2 * PAGE;
 const SPARSE_BYTES = 512;
-/** Bytes of workspace a decoder needs for itself: small things, the list, and base pages. */
+/** Bytes of workspace a decoder needs for itself: small things, the list, base pages, and a template's page. */
 const SMALL_BYTES = 64;
 /** Clusters kept decoded: who reads a page of one often reads the next soon. */
 const CLUSTERS = 4;
 const CLUSTER_BYTES = MAX_CLUSTER * PAGE;
-export const DECODER_BYTES = SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + CLUSTERS * CLUSTER_BYTES;
+export const DECODER_BYTES =
+  SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + PAGE + CLUSTERS * CLUSTER_BYTES;
 
 /**
  * Turns an object back into its page. Shared by the data loop and the refine workers. A worker may read an object
@@ -30,6 +31,7 @@ export class Decoder {
   private readonly address: number;
   private readonly list: number;
   private readonly levels: number;
+  private readonly template: number;
   private readonly clustersAt: number;
   /** The clusters decoded last; 0 is none. */
   private readonly clusters = new Uint32Array(CLUSTERS);
@@ -45,7 +47,8 @@ export class Decoder {
     this.address = workspace.address;
     this.list = scratch + SMALL_BYTES;
     this.levels = this.list + SPARSE_BYTES;
-    this.clustersAt = this.levels + DEPTH * LEVEL_BYTES;
+    this.template = this.levels + DEPTH * LEVEL_BYTES;
+    this.clustersAt = this.template + PAGE;
   }
 
   /** Decodes into the workspace at `to` and checks the hash; false when the page can not be had. */
@@ -85,9 +88,9 @@ export class Decoder {
       case Kind.SPARSE:
         return level < DEPTH && this.decode(base, to, level + 1) && this.patch(object, to);
       case Kind.TEMPLATE_DELTA:
-        return this.undelta(object, to, packs.address(base), PAGE);
+        return this.undelta(object, to, this.templateAddress(base), PAGE);
       case Kind.TEMPLATE_RUN:
-        return this.undelta(object, to, packs.address(base), packs.runBytes(base));
+        return this.undelta(object, to, packs.runAddress(base), packs.runBytes(base));
       case Kind.DICTIONARY:
         return (
           this.inflateWith(base, to, PAGE, tables.addressOf(object), tables.objectLength[object]) === PAGE
@@ -113,9 +116,7 @@ export class Decoder {
   }
 
   private copyTemplate(reference: number, to: number): boolean {
-    const page = this.packs.address(reference);
-    if (page !== 0) memcpy(this.address + to, page, PAGE);
-    return page !== 0;
+    return this.packs.read(reference, this.address + to);
   }
 
   /** From the cluster as it was decoded last, while that is the same cluster. */
@@ -197,6 +198,11 @@ export class Decoder {
     if (this.tables.objectKind[base] === Kind.RAW) return this.tables.addressOf(base);
     const at = this.levels + level * LEVEL_BYTES;
     return this.decode(base, at, level + 1) ? this.address + at : 0;
+  }
+
+  /** The same of a template's page, until the next one. */
+  private templateAddress(reference: number): number {
+    return this.copyTemplate(reference, this.template) ? this.address + this.template : 0;
   }
 
   /** zstd with a prefix (0 bytes: none); `head`: bytes of the block before it. */

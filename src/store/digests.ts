@@ -25,11 +25,22 @@ export class Digests {
    * when libzstd has no memory for it.
    */
   get(of: unknown, number: number, address: number, length: number): number {
+    const known = this.find(of, number);
+    return known === 0 ? this.make(of, number, address, length) : known;
+  }
+
+  /** The digest that was made for it lately, else 0. */
+  find(of: unknown, number: number): number {
     // The data loop asks for each page: nothing is allocated here.
     for (let i = 0; i < this.entries.length; i++) {
       const entry = this.entries[i];
       if (entry.of === of && entry.number === number) return entry.digest;
     }
+    return 0;
+  }
+
+  /** Makes it anew. */
+  make(of: unknown, number: number, address: number, length: number): number {
     const digest = this.maker.create(address, length);
     if (digest === 0) return 0;
     this.entries.push({ of, number, digest });

@@ -5,12 +5,14 @@ import {
   MADV_RANDOM,
   madvise,
   MAP_SHARED,
+  memcpy,
   mmap,
   munmap,
   PROT_READ,
   residentBytes,
   view,
 } from '../native/memory.js';
+import { ZstdDecompressor } from '../native/zstd.js';
 import { HashIndex } from './hash-index.js';
 import { isIntact, openMemorySource, type MemorySource } from './memory-source.js';
 import { openPack, readPackFacts, readPackSections, type PackSection, type PackSections } from './pack.js';
@@ -25,7 +27,7 @@ export interface PackMapping {
   bytes: number;
   sections: PackSections;
   /** Where its raw pages are: in the pack, or a memory file that is mapped for them. */
-  pages: { address: number; bytes: number };
+  raw: { address: number; bytes: number };
   memory: MemorySource | null;
   distinct: number;
 }
@@ -46,7 +48,7 @@ function mapFile(fd: number, bytes: number): number {
 }
 
 /** Maps the raw pages of a pack that are in a memory file. AZ_PACK_INVALID when that is not as it was. */
-function mapMemory(memory: MemorySource): PackMapping['pages'] {
+function mapMemory(memory: MemorySource): PackMapping['raw'] {
   const { fd } = openMemorySource(memory.path, memory);
   try {
     return { address: mapFile(fd, memory.bytes), bytes: memory.bytes };
@@ -62,13 +64,11 @@ export function mapPack(pack: number, path: string): PackMapping {
     const sections = readPackSections(fd, path);
     const { memory = null, distinct } = readPackFacts(fd, sections.json, path);
     const bytes = Math.max(...Object.values(sections).map(([offset, length]) => offset + length));
-    const pages = memory === null ? null : mapMemory(memory);
+    const elsewhere = memory === null ? null : mapMemory(memory);
     const address = mapFile(fd, bytes);
-    const own = { address: address + sections.pages[0], bytes: sections.pages[1] };
-    const mapping: PackMapping = { pack, address, bytes, sections, pages: pages ?? own, memory, distinct };
-    const view = new PackView(mapping);
-    const fits = view.pages * PAGE <= mapping.pages.bytes && view.pages < 2 ** PAGE_BITS;
-    if (!fits || view.map.some((page) => page > view.pages)) {
+    const raw = elsewhere ?? { address: address + sections.raw[0], bytes: sections.raw[1] };
+    const mapping: PackMapping = { pack, address, bytes, sections, raw, memory, distinct };
+    if (!new PackView(mapping).isSound()) {
       unmapPack(mapping);
       throw new AgentZipError('AZ_PACK_INVALID', { path, reason: 'its map names pages it does not have' });
     }
@@ -78,19 +78,24 @@ export function mapPack(pack: number, path: string): PackMapping {
   }
 }
 
-export function unmapPack({ address, bytes, pages, memory }: PackMapping): void {
+export function unmapPack({ address, bytes, raw, memory }: PackMapping): void {
   munmap(address, bytes);
-  if (memory !== null) munmap(pages.address, pages.bytes);
+  if (memory !== null) munmap(raw.address, raw.bytes);
 }
 
 /** Can the pages of a mapped pack still be read? Those of a memory file that was cut off kill whoever touches them. */
 export const isReadable = ({ memory }: PackMapping): boolean => memory === null || isIntact(memory);
 
-/** Bytes of the pack's raw pages that are in memory: what a template costs. Of a memory file also what others have read. */
-export const packResidentBytes = ({ pages }: PackMapping): number =>
-  residentBytes(pages.address, pages.bytes);
+/** Bytes of the pack's pages that are in memory: what a template costs. Of a memory file also what others have read. */
+export function packResidentBytes({ address, sections, raw }: PackMapping): number {
+  const [at, bytes] = sections.frames;
+  return residentBytes(raw.address, raw.bytes) + residentBytes(address + at, bytes);
+}
 
-/** One thread's view of a mapped pack. Pages are numbered from 1. */
+/** Where more than one read in so many is of a run, most raw pages are in memory anyway, and are the faster way. */
+const RUN_SHARE = 8;
+
+/** A thread's view of a mapped pack. Pages are numbered from 1. */
 export class PackView {
   readonly pages: number;
   /** Template address in pages → page, 0 for none. */
@@ -99,6 +104,10 @@ export class PackView {
   readonly hashHigh: Uint32Array;
   readonly byHash: HashIndex;
   readonly sketches: SketchIndex;
+  /** Of pages in the pack: where each one's frame ends, counted from the start of the first. */
+  private readonly ends: Uint32Array;
+  private pagesRead = 0;
+  private runsRead = 0;
 
   constructor(readonly mapping: PackMapping) {
     const column = (name: PackSection): Uint32Array => {
@@ -112,17 +121,46 @@ export class PackView {
     this.pages = Math.max(0, this.hashLow.length - 1);
     this.byHash = new HashIndex(column('hashes'), this.hashLow, this.hashHigh, null);
     this.sketches = new SketchIndex(column('sketches'));
+    this.ends = column('ends');
   }
 
-  /** Native address of a page. */
-  address(page: number): number {
-    return this.mapping.pages.address + (page - 1) * PAGE;
+  /** Does it only name pages that it has? */
+  isSound(): boolean {
+    const { pages, map, ends, mapping } = this;
+    if (pages >= 2 ** PAGE_BITS || pages * PAGE > mapping.raw.bytes) return false;
+    if (map.some((page) => page > pages)) return false;
+    if (mapping.memory !== null || pages === 0) return true;
+    const grow = ends.every((end, i) => i === 0 || (end > ends[i - 1] && end - ends[i - 1] <= PAGE));
+    return grow && ends.length === pages + 1 && ends[0] === 0 && ends[pages] <= mapping.sections.frames[1];
+  }
+
+  /** Native address of the run that begins with a raw page. */
+  runAddress(page: number): number {
+    this.runsRead++;
+    return this.rawAddress(page);
+  }
+
+  /** Puts a page at a native address. False when it is damaged. */
+  read(page: number, to: number, zstd: ZstdDecompressor): boolean {
+    this.pagesRead++;
+    const { mapping, ends } = this;
+    const from = mapping.address + mapping.sections.frames[0] + ends[page - 1];
+    const length = ends[page] - ends[page - 1];
+    const isRaw = mapping.memory !== null || this.runsRead * RUN_SHARE > this.pagesRead;
+    if (!isRaw && length < PAGE) return zstd.decompress(to, PAGE, from, length) === PAGE;
+    memcpy(to, isRaw ? this.rawAddress(page) : from, PAGE);
+    return true;
+  }
+
+  private rawAddress(page: number): number {
+    return this.mapping.raw.address + (page - 1) * PAGE;
   }
 }
 
 /** The packs one thread knows, by number. */
 export class PackSet {
   private readonly views: (PackView | undefined)[] = [];
+  private readonly zstd = new ZstdDecompressor();
 
   add(mapping: PackMapping): void {
     this.views[mapping.pack] = new PackView(mapping);
@@ -136,14 +174,21 @@ export class PackSet {
     return this.views[pack];
   }
 
-  /** Native address of the page a reference names, or 0 when there is none. */
-  address(reference: number): number {
+  /** Puts the page that a reference names at a native address. False when it can not be had. */
+  read(reference: number, to: number): boolean {
     const pack = this.views[packOf(reference)];
     const page = packPageOf(reference);
-    return pack === undefined || page === 0 || page > pack.pages ? 0 : pack.address(page);
+    return pack !== undefined && page !== 0 && page <= pack.pages && pack.read(page, to, this.zstd);
   }
 
-  /** Bytes of the run of pages that begins with the one a reference names, 0 when there is none. */
+  /** Native address of the run of raw pages that begins with the one a reference names, or 0 when there is none. */
+  runAddress(reference: number): number {
+    const pack = this.views[packOf(reference)];
+    const page = packPageOf(reference);
+    return pack === undefined || page === 0 || page > pack.pages ? 0 : pack.runAddress(page);
+  }
+
+  /** Its bytes, 0 when there is none. */
   runBytes(reference: number): number {
     const pack = this.views[packOf(reference)];
     return pack === undefined ? 0 : runPages(packPageOf(reference), pack.pages) * PAGE;

@@ -3,7 +3,7 @@ import { awaitsRefinement, isAlone, Kind, PAIR_HEAD } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
-import { digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
+import { copyingDigestMaker, digestMaker, ZstdCompressor, ZstdDecompressor } from '../native/zstd.js';
 import { Bases, BASES_BYTES } from './bases.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { digestOf, openDictionary } from './dictionaries.js';
@@ -11,7 +11,7 @@ import { Digests } from './digests.js';
 import type { EncodingOptions } from './encoding.js';
 import type { HashIndex } from './hash-index.js';
 import { packReference, type PackSet, type PackView } from './packs.js';
-import { runAround, runPages, Runs } from './runs.js';
+import { runAround, Runs } from './runs.js';
 import { Shrinker, type Unclaimed } from './shrinker.js';
 import type { SketchIndex } from './sketch-index.js';
 import type { Tables } from './tables.js';
@@ -92,7 +92,7 @@ export class Refiner {
 
   constructor(
     private readonly tables: Tables,
-    packs: PackSet,
+    private readonly packs: PackSet,
     private readonly hashes: HashIndex,
     sketches: SketchIndex,
     private readonly ring: ResultRing,
@@ -102,10 +102,10 @@ export class Refiner {
     this.compressor = new ZstdCompressor(options.level);
     this.dictionaries = new Digests(digestMaker(Math.max(options.level, DICTIONARY_LEVEL)));
     this.hurriedDictionaries = new Digests(digestMaker(options.level));
-    this.runs = new Runs(new Digests(digestMaker(options.level)));
+    this.runs = new Runs(new Digests(copyingDigestMaker(options.level)));
     this.training = new Training(tables);
     this.decoder = new Decoder(tables, packs, this.workspace, AT.decoder);
-    this.bases = new Bases(tables, this.decoder, sketches, this.workspace, {
+    this.bases = new Bases(tables, this.decoder, packs, sketches, this.workspace, {
       ...{ at: AT.bases, page: AT.page, sketch: AT.sketch },
     });
     this.options = options;
@@ -153,9 +153,9 @@ export class Refiner {
     if (task.pack !== undefined) {
       const page = task.pack.byHash.find(low, high, 0);
       if (page !== 0 && page <= task.pack.pages) {
-        memcpy(this.address + AT.check, task.pack.address(page), PAGE);
-        if (this.equals(AT.check))
-          return this.name(entry, Kind.TEMPLATE, 0, packReference(task.pack.mapping.pack, page));
+        const reference = packReference(task.pack.mapping.pack, page);
+        if (this.packs.read(reference, this.address + AT.check) && this.equals(AT.check))
+          return this.name(entry, Kind.TEMPLATE, 0, reference);
       }
     }
     if (!this.options.duplicates) return false;
@@ -280,14 +280,13 @@ export class Refiner {
 
   /** The prefix is the run of template pages that begins with `first`. */
   private tryRun(owner: number, pack: PackView, first: number): void {
-    const { runs, best } = this;
+    const { runs, best, packs } = this;
     if (!runs.isWorth(owner, first)) return;
-    const digest = runs.digest(pack, first);
+    const name = packReference(pack.mapping.pack, first);
+    const digest = runs.digest(packs, name);
     if (digest === 0) return;
     const before = best.length === 0 ? PAGE : best.length;
-    const bytes = runPages(first, pack.pages) * PAGE;
-    const name = packReference(pack.mapping.pack, first);
-    this.tryDigest(Kind.TEMPLATE_RUN, name, digest, pack.address(first), bytes);
+    this.tryDigest(Kind.TEMPLATE_RUN, name, digest, 0, packs.runBytes(name));
     runs.learn(owner, before - (best.length === 0 ? PAGE : best.length));
   }
 
@@ -364,7 +363,7 @@ export class Refiner {
 
   /** Does what was found give the page back? */
   private restores(): boolean {
-    const { best, address, workspace, decompressor, bases } = this;
+    const { best, address, workspace, decompressor, bases, packs } = this;
     if (best.kind === Kind.SPARSE || best.kind === Kind.TEMPLATE_SPARSE) {
       memcpy(address + AT.check, address + bases.at(best.base), PAGE);
       return workspace.kernels.sparsePatch(AT.check, AT.best, best.length) === 1 && this.equals(AT.check);
@@ -373,10 +372,12 @@ export class Refiner {
     const to = address + AT.check;
     const from = address + AT.best + head;
     const length = best.length - head;
+    // This makes the raw pages that a reader of the run will need part of memory, and no others.
+    const prefix = best.kind === Kind.TEMPLATE_RUN ? packs.runAddress(best.name) : best.prefix;
     const restored =
-      best.prefixBytes === 0
+      prefix === 0
         ? decompressor.decompress(to, PAGE, from, length)
-        : decompressor.decompressDelta(to, PAGE, from, length, best.prefix, best.prefixBytes);
+        : decompressor.decompressDelta(to, PAGE, from, length, prefix, best.prefixBytes);
     return restored === PAGE && this.equals(AT.check);
   }
 

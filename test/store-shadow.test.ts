@@ -82,8 +82,17 @@ const MET = [
     Kind.TEMPLATE_SPARSE,
     Kind.DICTIONARY,
     Kind.MEMBER,
+    Kind.CLUSTER,
+    Kind.BASED_CLUSTER,
   ],
 ];
+
+/** Kind of a slot's object, and of its cluster if that is a member of one. */
+function kindsOf(slot: number): number[] {
+  const { slotObject, objectKind, objectBase } = bench.tables;
+  const kind = bench.kind(slot);
+  return kind === Kind.MEMBER ? [kind, objectKind[objectBase[slotObject[slot]]]] : [kind];
+}
 
 test('the store agrees with a shadow copy through writes, discards, refinement and kills', async () => {
   const random = testRandom('store-shadow');
@@ -156,8 +165,8 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       plain = bench.refinerWith({ dictionary: false });
       waiting = 0;
     }
-    kinds.add(bench.kind(slot));
-    if (step % 100 === 0) for (let at = 0; at < SLOTS; at++) kinds.add(bench.kind(at));
+    kindsOf(slot).forEach((kind) => kinds.add(kind));
+    if (step % 100 === 0) for (let at = 0; at < SLOTS; at++) kindsOf(at).forEach((kind) => kinds.add(kind));
     if (step % 500 === 0) expect(violations(bench)).toEqual([]);
   }
   bench.commitAll();

@@ -33,6 +33,8 @@ export const Kind = {
   CLUSTER: 15,
   /** zstd by itself for want of time or room, waiting to be refined. Nobody's yet, as a staged page. */
   QUICK: 16,
+  /** Pages compressed as one with all their bases as prefix: the base is how many these are, the block begins with their names. */
+  BASED_CLUSTER: 17,
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
@@ -44,12 +46,26 @@ const kinds = (...members: Kind[]): Uint8Array =>
 const BLOCKLESS = kinds(Kind.FREE, Kind.SAME, Kind.TEMPLATE, Kind.MEMBER);
 const ON_OBJECT = kinds(Kind.DELTA, Kind.PAIR, Kind.TEMPLATE_PAIR, Kind.SPARSE, Kind.MEMBER);
 const ON_TEMPLATE = kinds(Kind.TEMPLATE, Kind.TEMPLATE_DELTA, Kind.TEMPLATE_RUN, Kind.TEMPLATE_SPARSE);
-const JOINING = kinds(Kind.ZSTD, Kind.DICTIONARY, Kind.MEMBER);
+const JOINING = kinds(
+  ...[
+    Kind.ZSTD,
+    Kind.DICTIONARY,
+    Kind.MEMBER,
+    Kind.DELTA,
+    Kind.TEMPLATE_DELTA,
+    Kind.PAIR,
+    Kind.TEMPLATE_PAIR,
+  ],
+  ...[Kind.SPARSE, Kind.TEMPLATE_SPARSE],
+);
 const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
 // Staged pages will be gone soon; what is equal to a template's page is found in the template.
-const NO_BASE = kinds(Kind.FREE, Kind.SAME, Kind.STAGED, Kind.QUICK, Kind.TEMPLATE, Kind.CLUSTER);
+const CLUSTERS = kinds(Kind.CLUSTER, Kind.BASED_CLUSTER);
+const NO_BASE = kinds(
+  ...[Kind.FREE, Kind.SAME, Kind.STAGED, Kind.QUICK, Kind.TEMPLATE, Kind.CLUSTER, Kind.BASED_CLUSTER],
+);
 // Staged pages are not compared yet, same-filled ones cost nothing, and a cluster is no page.
-const NOT_INDEXED = kinds(Kind.STAGED, Kind.QUICK, Kind.SAME, Kind.CLUSTER);
+const NOT_INDEXED = kinds(Kind.STAGED, Kind.QUICK, Kind.SAME, Kind.CLUSTER, Kind.BASED_CLUSTER);
 const WAITING = kinds(Kind.STAGED, Kind.QUICK);
 const WITH_DICTIONARY = kinds(Kind.DICTIONARY, Kind.CLUSTER);
 
@@ -65,6 +81,8 @@ export const namesTemplate = (kind: number): boolean => ON_TEMPLATE[kind] === 1;
 export const isAlone = (kind: number): boolean => ALONE[kind] === 1;
 /** Is it found by its content? */
 export const isIndexed = (kind: number): boolean => NOT_INDEXED[kind] === 0;
+/** Is it no page, but some together? */
+export const isCluster = (kind: number): boolean => CLUSTERS[kind] === 1;
 /** May its page become one of a cluster? */
 export const mayJoin = (kind: number): boolean => JOINING[kind] === 1;
 /** Is its base a dictionary? That of a cluster may be 0, none. */

@@ -1,4 +1,5 @@
-import { Kind, namesObject } from '../codec/kinds.js';
+import { Kind } from '../codec/kinds.js';
+import { MAX_CLUSTER_BASES, objectBaseAt, objectBases } from './references.js';
 import type { Tables } from './tables.js';
 
 /**
@@ -9,12 +10,13 @@ export const DEPTH = 1;
 
 /** Longest chain of objects below this one: 0 when no base of it is an object. More than DEPTH: too long to tell. */
 export function depthOf(tables: Tables, object: number, most = DEPTH): number {
-  const kind = tables.objectKind[object];
-  // A cluster is decoded in one step and in a place of its own.
-  if (!namesObject(kind) || kind === Kind.MEMBER) return 0;
+  // A cluster is decoded in one step and in a place of its own: what it rests on counts, and it does not.
+  const from = tables.objectKind[object] === Kind.MEMBER ? tables.objectBase[object] : object;
+  const bases = Math.min(objectBases(tables, from), MAX_CLUSTER_BASES);
+  if (bases === 0) return 0;
   if (most === 0) return 1;
-  const first = depthOf(tables, tables.objectBase[object], most - 1);
-  return (
-    1 + (kind === Kind.PAIR ? Math.max(first, depthOf(tables, tables.secondBase(object), most - 1)) : first)
-  );
+  let deepest = 0;
+  for (let i = 0; i < bases; i++)
+    deepest = Math.max(deepest, depthOf(tables, objectBaseAt(tables, from, i), most - 1));
+  return 1 + deepest;
 }

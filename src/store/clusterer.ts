@@ -1,33 +1,48 @@
-import { Kind, mayJoin } from '../codec/kinds.js';
+import { isAlone, Kind, mayJoin } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { digestMaker, ZstdCompressor } from '../native/zstd.js';
 import { blockBytes, MAX_BLOCK } from './arena.js';
+import { ClusterGroup } from './cluster-group.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { digestOf, openDictionary } from './dictionaries.js';
 import { Digests } from './digests.js';
 import { MAX_CLUSTER, OWNER_MASK, Super } from './layout.js';
 import type { PackSet } from './packs.js';
-import { Member, MEMBERS, memberWords, Result, type ResultRing } from './results.js';
+import { MAX_CLUSTER_BASES } from './references.js';
+import {
+  baseHashWords,
+  Member,
+  MEMBER_WORDS,
+  MEMBERS,
+  memberWords,
+  Result,
+  type ResultRing,
+} from './results.js';
 import type { Tables } from './tables.js';
 
 /** Fewer pages gain too little. */
 const LEAST = 2;
 /** What a cluster takes over what its pages took; above it nothing changes. */
 const WORTH = 0.95;
-/** Level for pages that rest: some 40 µs a page, as much as for one alone with its dictionary. */
-const LEVEL = 6;
+/** Level for pages that rest. */
+const LEVEL = 9;
+/** Pages of a cluster with bases: these must be decoded too when one of its pages is read. */
+const BASED_PAGES = 4;
 
-/** Pages of a pass between two looks at what else is to be done: some 7 ms. */
-export const PASS_PAGES = 128;
+/** Pages of a pass between two looks at what else is to be done: some 7 ms. Their clusters fit in a ring of results. */
+export const PASS_PAGES = 64;
 
+const CLUSTER_BYTES = MAX_CLUSTER * PAGE;
 const AT = {
-  pages: 0,
-  check: MAX_CLUSTER * PAGE,
-  output: 2 * MAX_CLUSTER * PAGE,
-  sketch: 2 * MAX_CLUSTER * PAGE + MAX_BLOCK,
-  decoder: 2 * MAX_CLUSTER * PAGE + MAX_BLOCK + PAGE,
+  alone: 0,
+  based: CLUSTER_BYTES,
+  check: 2 * CLUSTER_BYTES,
+  prefix: 3 * CLUSTER_BYTES,
+  output: 3 * CLUSTER_BYTES + MAX_CLUSTER_BASES * PAGE,
+  sketch: 3 * CLUSTER_BYTES + MAX_CLUSTER_BASES * PAGE + MAX_BLOCK,
+  decoder: 3 * CLUSTER_BYTES + MAX_CLUSTER_BASES * PAGE + MAX_BLOCK + PAGE,
 };
 
 /** Whose pages are to be put together, and which: those that were not written after a sequence. */
@@ -38,21 +53,21 @@ export interface ClusterTask {
 }
 
 /**
- * Puts pages without a base together that have rested for a while: neighbours in one frame take less than each by itself.
- * As a refiner it only reads the store; the data loop verifies what it proposes.
+ * Puts pages together that have rested for a while: neighbours in one frame take less than each by itself. Those without
+ * a base share the domain's dictionary, the others all their bases. As a refiner it only reads the store; the data loop
+ * verifies what it proposes.
  */
 export class Clusterer {
   private readonly workspace = new Workspace(AT.decoder + DECODER_BYTES);
   private readonly compressor: ZstdCompressor;
   private readonly dictionaries: Digests;
   private readonly decoder: Decoder;
-  private count = 0;
-  /** Bytes the pages at hand take now. */
-  private taken = 0;
+  private readonly alone = new ClusterGroup(AT.alone, MAX_CLUSTER);
+  private readonly based = new ClusterGroup(AT.based, BASED_PAGES);
 
   constructor(
     private readonly tables: Tables,
-    packs: PackSet,
+    private readonly packs: PackSet,
     private readonly ring: ResultRing,
     level: number,
   ) {
@@ -67,22 +82,29 @@ export class Clusterer {
    * all were looked at.
    */
   pass(task: ClusterTask, from: number, limit: number, goesOn: () => boolean): number {
-    const { tables } = this;
+    const { tables, alone, based } = this;
     const high = tables.superblock[Super.HIGH_SLOT];
-    this.count = this.taken = 0;
+    alone.clear();
+    based.clear();
     let left = limit;
+    let next = -1;
     const { slotUse } = tables;
     for (let slot = slotUse.next(from); slot < high; slot = slotUse.next(slot + 1)) {
       if (!this.rests(slot, task)) continue;
-      if (left-- === 0 || (this.count === 0 && !goesOn())) return slot;
-      this.add(slot);
-      if (this.count === MAX_CLUSTER) this.propose(task);
+      const group = this.groupOf(tables.slotObject[slot]);
+      if (group.count === 0 && !goesOn()) return slot;
+      if (left-- === 0) {
+        next = slot;
+        break;
+      }
+      this.add(slot, group, task);
     }
-    if (this.count >= LEAST) this.propose(task);
-    return -1;
+    this.propose(alone, task);
+    this.propose(based, task);
+    return next;
   }
 
-  /** Is it a page without a base, or one of a cluster of which little is left, that nothing else rests on? */
+  /** Is it a page that nothing else rests on, and not one of a cluster of which much is left? */
   private rests(slot: number, { owner, domain, before }: ClusterTask): boolean {
     const { tables } = this;
     if ((tables.slotOwner[slot] & OWNER_MASK) !== owner) return false;
@@ -99,64 +121,128 @@ export class Clusterer {
     return this.tables.objectRefs[this.tables.objectBase[member]];
   }
 
-  private add(slot: number): void {
-    const { tables, count } = this;
-    const sequence = tables.slotSequence[slot];
-    const object = tables.slotObject[slot];
-    if (!this.decoder.read(object, AT.pages + count * PAGE)) return;
-    const isMember = tables.objectKind[object] === Kind.MEMBER;
-    const block = isMember ? tables.objectBase[object] : object;
-    this.taken += blockBytes(tables.objectLength[block]) / (isMember ? Math.max(1, this.left(object)) : 1);
-    // The entry is the next one to be published: members are noted in it as they are found.
-    const at = memberWords(this.ring.reserve(), count);
-    const { words } = this.ring;
-    words[at + Member.SLOT] = slot;
-    words[at + Member.SEQUENCE] = sequence;
-    words[at + Member.OBJECT] = object;
-    this.workspace.kernels.sketch(AT.pages + count * PAGE, AT.sketch);
-    for (let i = 0; i < 4; i++) words[at + Member.SKETCH + i] = this.workspace.words[AT.sketch / 4 + i];
-    this.count++;
+  /** With which others a page is put together. */
+  private groupOf(object: number): ClusterGroup {
+    const { objectKind, objectBase } = this.tables;
+    const kind = objectKind[object];
+    const isBased =
+      kind === Kind.MEMBER ? objectKind[objectBase[object]] === Kind.BASED_CLUSTER : !isAlone(kind);
+    return isBased ? this.based : this.alone;
   }
 
-  /** Publishes the pages at hand as a cluster when that pays, and begins with the next. */
-  private propose({ owner, domain }: ClusterTask): void {
-    const { ring, count, taken, tables } = this;
-    this.count = this.taken = 0;
-    const dictionary = openDictionary(tables, domain);
-    const version = tables.dictionaryVersion[dictionary];
-    const length = this.compress(count, dictionary);
-    if (length <= 0 || blockBytes(length) > WORTH * taken || !this.restores(count, length, dictionary))
-      return;
+  private add(slot: number, group: ClusterGroup, task: ClusterTask): void {
+    const { tables, workspace } = this;
+    const sequence = tables.slotSequence[slot];
+    const object = tables.slotObject[slot];
+    if (group === this.based && !group.addBases(tables, object)) {
+      this.propose(group, task);
+      if (!group.addBases(tables, object)) return;
+    }
+    const page = group.pages + group.count * PAGE;
+    if (!this.decoder.read(object, page)) return;
+    const isMember = tables.objectKind[object] === Kind.MEMBER;
+    const block = isMember ? tables.objectBase[object] : object;
+    group.taken += blockBytes(tables.objectLength[block]) / (isMember ? Math.max(1, this.left(object)) : 1);
+    const at = group.count * MEMBER_WORDS;
+    group.members[at + Member.SLOT] = slot;
+    group.members[at + Member.SEQUENCE] = sequence;
+    group.members[at + Member.OBJECT] = object;
+    workspace.kernels.sketch(page, AT.sketch);
+    for (let i = 0; i < 4; i++) group.members[at + Member.SKETCH + i] = workspace.words[AT.sketch / 4 + i];
+    group.count++;
+    if (group.isFull) this.propose(group, task);
+  }
+
+  /** Publishes a group as a cluster when that pays, and empties it. */
+  private propose(group: ClusterGroup, { owner, domain }: ClusterTask): void {
+    if (group.count >= LEAST) this.encode(group, owner, domain);
+    group.clear();
+  }
+
+  private encode(group: ClusterGroup, owner: number, domain: number): void {
+    const { ring } = this;
     const entry = ring.reserve();
-    const { words } = ring;
-    words[entry + MEMBERS] = count;
-    words[entry + Result.KIND] = Kind.CLUSTER;
-    words[entry + Result.LENGTH] = length;
-    words[entry + Result.BASE] = dictionary;
-    words[entry + Result.BASE_HASH_LOW] = version;
-    words[entry + Result.OWNER] = owner;
-    memcpy(ring.frame(entry), this.workspace.address + AT.output, length);
+    const length =
+      group === this.based ? this.encodeBased(group, entry) : this.encodeAlone(group, entry, domain);
+    if (length <= 0 || blockBytes(length) > WORTH * group.taken) return;
+    ring.words[entry + MEMBERS] = group.count;
+    ring.words[entry + Result.LENGTH] = length;
+    ring.words[entry + Result.OWNER] = owner;
+    ring.words.set(group.members.subarray(0, group.count * MEMBER_WORDS), memberWords(entry, 0));
+    memcpy(ring.block(entry), this.workspace.address + AT.output, length);
     ring.publish();
   }
 
-  private compress(count: number, dictionary: number): number {
-    const { compressor, tables } = this;
+  /** Bytes of the cluster's block, which is at AT.output then; 0 or less: there is none. */
+  private encodeAlone(group: ClusterGroup, entry: number, domain: number): number {
+    const { tables, compressor, decoder } = this;
+    const { words } = this.ring;
+    const dictionary = openDictionary(tables, domain);
+    words[entry + Result.KIND] = Kind.CLUSTER;
+    words[entry + Result.BASE] = dictionary;
+    words[entry + Result.BASE_HASH_LOW] = tables.dictionaryVersion[dictionary];
     const { address } = this.workspace;
     const to = address + AT.output;
-    const from = address + AT.pages;
-    const bytes = count * PAGE;
-    if (dictionary === 0) return compressor.compress(to, MAX_BLOCK, from, bytes);
-    const digest = digestOf(this.dictionaries, tables, dictionary);
-    return digest === 0 ? 0 : compressor.compressDigest(to, MAX_BLOCK, from, bytes, digest);
+    const from = address + group.pages;
+    const bytes = group.count * PAGE;
+    const digest = dictionary === 0 ? 0 : digestOf(this.dictionaries, tables, dictionary);
+    if (dictionary !== 0 && digest === 0) return 0;
+    const length =
+      digest === 0
+        ? compressor.compress(to, MAX_BLOCK, from, bytes)
+        : compressor.compressDigest(to, MAX_BLOCK, from, bytes, digest);
+    if (length <= 0) return 0;
+    const restored = decoder.inflateWith(dictionary, AT.check, CLUSTER_BYTES, to, length);
+    return this.restores(group, restored) ? length : 0;
   }
 
-  private restores(count: number, length: number, dictionary: number): boolean {
-    const { decoder, workspace } = this;
-    const bytes = count * PAGE;
-    const from = workspace.address + AT.output;
-    if (decoder.inflateWith(dictionary, AT.check, bytes, from, length) !== bytes) return false;
-    for (let at = 0; at < bytes; at += PAGE) {
-      if (workspace.kernels.differingWords(AT.pages + at, AT.check + at) !== 0) return false;
+  /** The same; the block begins with the bases' names. */
+  private encodeBased(group: ClusterGroup, entry: number): number {
+    const { compressor, decoder } = this;
+    const { words } = this.ring;
+    words[entry + Result.KIND] = Kind.BASED_CLUSTER;
+    words[entry + Result.BASE] = group.baseCounts;
+    if (!this.gather(group, entry)) return 0;
+    const { address } = this.workspace;
+    const prefix = address + AT.prefix;
+    const head = 4 * group.bases;
+    const to = address + AT.output + head;
+    const from = address + group.pages;
+    const room = MAX_BLOCK - head;
+    const bytes = group.count * PAGE;
+    const length = compressor.compressDelta(to, room, from, bytes, prefix, group.bases * PAGE);
+    if (length <= 0) return 0;
+    const restored = decoder.inflateBased(AT.check, to, length, AT.prefix, group.bases);
+    return this.restores(group, restored) ? length + head : 0;
+  }
+
+  /** Brings a group's bases to AT.prefix and their names to AT.output; false when one is gone. */
+  private gather({ objects, templates }: ClusterGroup, entry: number): boolean {
+    const { tables, workspace, packs } = this;
+    const { words } = this.ring;
+    for (let i = 0; i < objects.count; i++) {
+      const base = objects.at[i];
+      workspace.words[AT.output / 4 + i] = base;
+      // First the hash, then the bytes: another page's, that has taken its place meanwhile, have another.
+      const hash = baseHashWords(entry, i);
+      words[hash] = tables.objectHashLow[base];
+      words[hash + 1] = tables.objectHashHigh[base];
+      if (!this.decoder.read(base, AT.prefix + i * PAGE)) return false;
+    }
+    for (let i = 0; i < templates.count; i++) {
+      const place = objects.count + i;
+      workspace.words[AT.output / 4 + place] = templates.at[i];
+      if (!packs.read(templates.at[i], workspace.address + AT.prefix + place * PAGE)) return false;
+    }
+    return true;
+  }
+
+  /** Did all of a group's pages come back at AT.check? */
+  private restores(group: ClusterGroup, restored: number): boolean {
+    const { kernels } = this.workspace;
+    if (restored !== group.count * PAGE) return false;
+    for (let at = 0; at < restored; at += PAGE) {
+      if (kernels.differingWords(group.pages + at, AT.check + at) !== 0) return false;
     }
     return true;
   }

@@ -1,5 +1,6 @@
 import {
   awaitsRefinement,
+  isCluster,
   Kind,
   mayJoin,
   namesDictionary,
@@ -9,7 +10,19 @@ import {
 import type { Dictionaries } from './dictionaries.js';
 import { MAX_OWNERS, OWNER_MASK } from './layout.js';
 import { noFields, type Objects } from './objects.js';
-import { DUPLICATE, Member, MEMBERS, memberWords, MISFIT, Result, type ResultRing } from './results.js';
+import { packOf } from './packs.js';
+import { basesIn, objectsIn } from './references.js';
+import {
+  baseHashWords,
+  blockWords,
+  DUPLICATE,
+  Member,
+  MEMBERS,
+  memberWords,
+  MISFIT,
+  Result,
+  type ResultRing,
+} from './results.js';
 import type { Tables } from './tables.js';
 import { OWNER_STATS, OwnerStat, type Volatile } from './volatile.js';
 
@@ -28,7 +41,7 @@ export class Commits {
   next(ring: ResultRing): boolean {
     const entry = ring.peek();
     if (entry < 0) return false;
-    if (ring.words[entry + Result.KIND] === Kind.CLUSTER) this.commitCluster(ring, entry);
+    if (isCluster(ring.words[entry + Result.KIND])) this.commitCluster(ring, entry);
     else this.commit(ring, entry);
     ring.consume();
     return true;
@@ -104,17 +117,16 @@ export class Commits {
     const { words } = ring;
     const count = words[entry + MEMBERS];
     const domain = tables.ownerDomains[words[entry + Result.OWNER]];
-    const dictionary = words[entry + Result.BASE];
-    if (!this.dictionaries.holds(dictionary, domain, words[entry + Result.BASE_HASH_LOW])) return;
     for (let i = 0; i < count; i++) if (!this.isAsItWas(ring, entry, i, domain)) return;
-    fields.kind = Kind.CLUSTER;
+    if (!this.haveBases(ring, entry, domain)) return;
+    fields.kind = words[entry + Result.KIND];
     fields.domain = domain;
     fields.length = words[entry + Result.LENGTH];
-    fields.base = dictionary;
+    fields.base = words[entry + Result.BASE];
     // Of how many pages it was made: what is left of it is worth less and less.
     fields.hashLow = count;
     fields.hashHigh = 0;
-    const cluster = objects.make(fields, ring.frame(entry));
+    const cluster = objects.make(fields, ring.block(entry));
     if (cluster === 0) return;
     objects.retain(cluster);
     for (let i = 0; i < count; i++) this.join(cluster, ring, memberWords(entry, i), i, domain);
@@ -133,7 +145,24 @@ export class Commits {
     const member = objects.make(fields, 0);
     if (member === 0) return;
     this.swapIn(ring.words[at + Member.SLOT], member);
-    this.offer(ring, at + Member.SKETCH, domain, member);
+    if (objects.isBase(member)) this.offer(ring, at + Member.SKETCH, domain, member);
+  }
+
+  /** Is what a cluster rests on still there: its dictionary, or its bases? */
+  private haveBases({ words }: ResultRing, entry: number, domain: number): boolean {
+    const base = words[entry + Result.BASE];
+    if (words[entry + Result.KIND] === Kind.CLUSTER)
+      return this.dictionaries.holds(base, domain, words[entry + Result.BASE_HASH_LOW]);
+    const names = blockWords(entry);
+    const objects = objectsIn(base);
+    for (let i = 0; i < objects; i++) {
+      const hash = baseHashWords(entry, i);
+      if (!this.isFit(words[names + i], domain) || !this.hasHash(words[names + i], words, hash)) return false;
+    }
+    // A pack that has uses is not unmapped.
+    for (let i = objects; i < basesIn(base); i++)
+      if (this.objects.packUses[packOf(words[names + i])] === 0) return false;
+    return true;
   }
 
   /** Is a member's slot its owner's still, with the object that was read, which nothing else rests on? */
@@ -162,21 +191,25 @@ export class Commits {
    * Is the object that the worker built on still the same page, in the same domain, and fit for it? `at`: the word of
    * the result that names it, with the two words of its hash behind.
    */
-  private stillHolds(ring: ResultRing, entry: number, at: number, domain: number): boolean {
+  private stillHolds({ words }: ResultRing, entry: number, at: number, domain: number): boolean {
     const { tables } = this;
-    const { words } = ring;
     const object = words[entry + at];
     const kind = tables.objectKind[object];
     const fit =
       words[entry + Result.KIND] === DUPLICATE
-        ? kind !== Kind.FREE && !awaitsRefinement(kind)
-        : this.objects.isBase(object);
-    return (
-      fit &&
-      tables.objectDomain[object] === domain &&
-      tables.objectHashLow[object] === words[entry + at + 1] &&
-      tables.objectHashHigh[object] === words[entry + at + 2]
-    );
+        ? kind !== Kind.FREE && !awaitsRefinement(kind) && tables.objectDomain[object] === domain
+        : this.isFit(object, domain);
+    return fit && this.hasHash(object, words, entry + at + 1);
+  }
+
+  /** May pages of the domain rest on it? */
+  private isFit(object: number, domain: number): boolean {
+    return this.objects.isBase(object) && this.tables.objectDomain[object] === domain;
+  }
+
+  private hasHash(object: number, words: Uint32Array, at: number): boolean {
+    const { objectHashLow, objectHashHigh } = this.tables;
+    return objectHashLow[object] === words[at] && objectHashHigh[object] === words[at + 1];
   }
 
   /** `kind`: 0 for a duplicate. */

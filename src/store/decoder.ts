@@ -8,6 +8,7 @@ import { digestOf } from './dictionaries.js';
 import { Digests } from './digests.js';
 import { MAX_CLUSTER, MAX_DICTIONARIES } from './layout.js';
 import type { PackSet } from './packs.js';
+import { basesIn, MAX_CLUSTER_BASES, objectsIn } from './references.js';
 import type { Tables } from './tables.js';
 
 /** Two base pages a level of a chain, and the longest list of changed words. */
@@ -18,8 +19,11 @@ const SMALL_BYTES = 64;
 /** Clusters kept decoded: who reads a page of one often reads the next soon. */
 const CLUSTERS = 4;
 const CLUSTER_BYTES = MAX_CLUSTER * PAGE;
+/** A cluster's bases, side by side. One that rests on nothing but templates may lie at the end of a chain. */
+const PREFIX_BYTES = MAX_CLUSTER_BASES * PAGE;
+const PREFIXES = DEPTH + 1;
 export const DECODER_BYTES =
-  SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + PAGE + CLUSTERS * CLUSTER_BYTES;
+  SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + PAGE + CLUSTERS * CLUSTER_BYTES + PREFIXES * PREFIX_BYTES;
 
 /**
  * Turns an object back into its page. Shared by the data loop and the refine workers. A worker may read an object
@@ -33,6 +37,7 @@ export class Decoder {
   private readonly levels: number;
   private readonly template: number;
   private readonly clustersAt: number;
+  private readonly prefixesAt: number;
   /** The clusters decoded last; 0 is none. */
   private readonly clusters = new Uint32Array(CLUSTERS);
   private lastPlace = 0;
@@ -49,6 +54,7 @@ export class Decoder {
     this.levels = this.list + SPARSE_BYTES;
     this.template = this.levels + DEPTH * LEVEL_BYTES;
     this.clustersAt = this.template + PAGE;
+    this.prefixesAt = this.clustersAt + CLUSTERS * CLUSTER_BYTES;
   }
 
   /** Decodes into the workspace at `to` and checks the hash; false when the page can not be had. */
@@ -96,7 +102,7 @@ export class Decoder {
           this.inflateWith(base, to, PAGE, tables.addressOf(object), tables.objectLength[object]) === PAGE
         );
       case Kind.MEMBER:
-        return this.copyMember(object, to);
+        return this.copyMember(object, to, level);
       case Kind.DELTA:
         return this.undelta(object, to, this.baseAddress(base, level), PAGE);
       case Kind.PAIR:
@@ -120,7 +126,7 @@ export class Decoder {
   }
 
   /** From the cluster as it was decoded last, while that is the same cluster. */
-  private copyMember(object: number, to: number): boolean {
+  private copyMember(object: number, to: number, level: number): boolean {
     const { clusters, tables } = this;
     const cluster = tables.objectBase[object];
     const page = tables.objectLength[object] * PAGE;
@@ -128,7 +134,7 @@ export class Decoder {
     const known = clusters.indexOf(cluster);
     // The number may have been another cluster's.
     if (known >= 0 && this.copyFrom(known, page, to) && this.matches(object, to)) return true;
-    return this.copyFrom(this.decodeCluster(cluster), page, to);
+    return this.copyFrom(this.decodeCluster(cluster, level), page, to);
   }
 
   /** False when there is no such place. */
@@ -140,17 +146,48 @@ export class Decoder {
   }
 
   /** Decodes a cluster to the place of the one decoded longest ago; the number of the place, or -1. */
-  private decodeCluster(cluster: number): number {
+  private decodeCluster(cluster: number, level: number): number {
     const { tables, clusters } = this;
-    if (tables.objectKind[cluster] !== Kind.CLUSTER) return -1;
+    const isBased = tables.objectKind[cluster] === Kind.BASED_CLUSTER;
+    if (!isBased && tables.objectKind[cluster] !== Kind.CLUSTER) return -1;
+    const bases = isBased ? this.gather(cluster, level) : 0;
+    if (bases < 0) return -1;
+    // Only now: to get at the bases, places may have been given to others.
     const place = (this.lastPlace + 1) % CLUSTERS;
     const to = this.clustersAt + place * CLUSTER_BYTES;
     const from = tables.addressOf(cluster);
     const length = tables.objectLength[cluster];
-    const written = this.inflateWith(tables.objectBase[cluster], to, CLUSTER_BYTES, from, length);
+    const written = isBased
+      ? this.inflateBased(to, from + 4 * bases, length - 4 * bases, this.prefix(level), bases)
+      : this.inflateWith(tables.objectBase[cluster], to, CLUSTER_BYTES, from, length);
     clusters[place] = written > 0 ? cluster : 0;
     this.lastPlace = place;
     return written > 0 ? place : -1;
+  }
+
+  /** Brings a cluster's bases to the level's prefix. How many, or -1 when there is one that can not be had. */
+  private gather(cluster: number, level: number): number {
+    const counts = this.tables.objectBase[cluster];
+    const objects = objectsIn(counts);
+    const bases = basesIn(counts);
+    if (bases > MAX_CLUSTER_BASES || level > DEPTH || (objects > 0 && level === DEPTH)) return -1;
+    for (let i = 0; i < bases; i++) {
+      const base = this.tables.headWord(cluster, i);
+      const to = this.prefix(level) + i * PAGE;
+      if (!(i < objects ? this.decode(base, to, level + 1) : this.copyTemplate(base, to))) return -1;
+    }
+    return bases;
+  }
+
+  private prefix(level: number): number {
+    return this.prefixesAt + level * PREFIX_BYTES;
+  }
+
+  /** Decompresses a cluster's frame, with `bases` pages at `prefix` ahead of it, as `inflateWith` does. */
+  inflateBased(to: number, from: number, length: number, prefix: number, bases: number): number {
+    if (length <= 0) return -1;
+    const { address, zstd } = this;
+    return zstd.decompressDelta(address + to, CLUSTER_BYTES, from, length, address + prefix, bases * PAGE);
   }
 
   /**

@@ -1,12 +1,4 @@
-import {
-  canBeBase,
-  hasBlock,
-  isIndexed,
-  Kind,
-  namesDictionary,
-  namesObject,
-  namesTemplate,
-} from '../codec/kinds.js';
+import { canBeBase, hasBlock, isIndexed, Kind, namesDictionary } from '../codec/kinds.js';
 import { memcpy } from '../native/memory.js';
 import type { Arena } from './arena.js';
 import { DEPTH, depthOf } from './chains.js';
@@ -14,6 +6,7 @@ import type { Dictionaries } from './dictionaries.js';
 import { FreeSet } from './free-set.js';
 import { Super } from './layout.js';
 import { packOf } from './packs.js';
+import { objectBaseAt, objectBases, templateBaseAt, templateBases } from './references.js';
 import type { Tables } from './tables.js';
 import { Counter, type Volatile } from './volatile.js';
 
@@ -34,7 +27,6 @@ export const noFields = (): ObjectFields => ({
   ...{ kind: 0, domain: 0, length: 0, offset: 0, base: 0, hashLow: 0, hashHigh: 0 },
 });
 
-const isPair = (kind: number): boolean => kind === Kind.PAIR || kind === Kind.TEMPLATE_PAIR;
 /** The object table: makes, counts and frees objects. Used by the data loop only. */
 export class Objects {
   /** Objects that name each pack; a pack in use must stay. */
@@ -88,8 +80,8 @@ export class Objects {
     tables.objectBase[object] = fields.base;
     tables.objectRefs[object] = 0;
     tables.objectKind[object] = fields.kind;
-    if (namesObject(fields.kind)) this.retain(fields.base);
-    if (fields.kind === Kind.PAIR) this.retain(tables.secondBase(object));
+    const bases = objectBases(tables, object);
+    for (let i = 0; i < bases; i++) this.retain(objectBaseAt(tables, object, i));
     this.admit(object);
     return object;
   }
@@ -109,25 +101,22 @@ export class Objects {
     this.admit(object);
   }
 
-  /** Takes one reference away; the last one frees the object, and its base's reference with it. */
+  /** Takes one reference away; the last one frees the object, and the references to its bases with it. */
   release(object: number): void {
     const { tables } = this;
     if (--tables.objectRefs[object] > 0) return;
     const kind = tables.objectKind[object];
-    const base = tables.objectBase[object];
-    // Its block goes, and what it names with it.
-    const second = isPair(kind) ? tables.secondBase(object) : 0;
     if (this.isBase(object)) this.bases--;
     if (isIndexed(kind)) this.shared.hashes.remove(object);
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] -= tables.objectLength[object];
-    if (namesTemplate(kind)) this.packUses[packOf(base)]--;
-    if (namesDictionary(kind)) this.dictionaries.release(base);
-    if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(second)]--;
+    if (namesDictionary(kind)) this.dictionaries.release(tables.objectBase[object]);
+    this.usePacks(object, -1);
+    // Names of bases stand in the block, so that it goes last.
+    const bases = objectBases(tables, object);
+    for (let i = 0; i < bases; i++) this.release(objectBaseAt(tables, object, i));
     if (hasBlock(kind)) this.arena.free(tables.objectOffset[object], tables.objectLength[object]);
     tables.objectUse.drop(object);
     this.letGo(object);
-    if (namesObject(kind)) this.release(base);
-    if (kind === Kind.PAIR) this.release(second);
   }
 
   /** May deltas be made against it? */
@@ -139,9 +128,8 @@ export class Objects {
   admit(object: number): void {
     const kind = this.tables.objectKind[object];
     if (kind === Kind.STAGED) this.shared.counters[Counter.STAGED_BYTES] += this.tables.objectLength[object];
-    if (namesTemplate(kind)) this.packUses[packOf(this.tables.objectBase[object])]++;
     if (namesDictionary(kind)) this.dictionaries.retain(this.tables.objectBase[object]);
-    if (kind === Kind.TEMPLATE_PAIR) this.packUses[packOf(this.tables.secondBase(object))]++;
+    this.usePacks(object, 1);
     if (this.isBase(object)) this.bases++;
     if (isIndexed(kind)) this.shared.hashes.insert(object);
   }
@@ -188,6 +176,12 @@ export class Objects {
     const end = Math.max(1, objectUse.end(high));
     for (let object = end; object < high; object++) this.free.delete(object);
     superblock[Super.HIGH_OBJECT] = Math.min(high, end);
+  }
+
+  /** Counts an object's template pages in, or out. */
+  private usePacks(object: number, by: 1 | -1): void {
+    const count = templateBases(this.tables, object);
+    for (let i = 0; i < count; i++) this.packUses[packOf(templateBaseAt(this.tables, object, i))] += by;
   }
 
   private letGo(object: number): void {

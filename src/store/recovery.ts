@@ -1,6 +1,7 @@
-import { awaitsRefinement, Kind, namesObject } from '../codec/kinds.js';
+import { awaitsRefinement } from '../codec/kinds.js';
 import { DEPTH } from './chains.js';
 import { Super } from './layout.js';
+import { objectBaseAt, objectBases } from './references.js';
 import type { Store } from './store.js';
 import type { Tables } from './tables.js';
 import type { Volatile } from './volatile.js';
@@ -49,15 +50,15 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
 
 /** Counts the bases of living objects: in each round those of objects that the round before has found alive. */
 function countBases(tables: Tables, highObject: number): void {
-  const { objectKind, objectRefs, objectBase } = tables;
+  const { objectRefs } = tables;
   const counted = new Uint8Array(highObject);
-  // One round more: the base at the end of a chain may be a cluster's member.
-  for (let round = 0; round <= DEPTH; round++) {
+  // Every object of a chain, and the page at its end, may be a cluster's member: two steps instead of one.
+  for (let round = 0; round < 2 * DEPTH + 1; round++) {
     for (let object = 1; object < highObject; object++) {
-      if (objectRefs[object] === 0 || counted[object] === 1 || !namesObject(objectKind[object])) continue;
+      if (objectRefs[object] === 0 || counted[object] === 1) continue;
       counted[object] = 1;
-      objectRefs[objectBase[object]]++;
-      if (objectKind[object] === Kind.PAIR) objectRefs[tables.secondBase(object)]++;
+      const bases = objectBases(tables, object);
+      for (let i = 0; i < bases; i++) objectRefs[objectBaseAt(tables, object, i)]++;
     }
   }
 }

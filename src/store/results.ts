@@ -1,5 +1,6 @@
 import { MAX_BLOCK } from './arena.js';
 import { MAX_CLUSTER } from './layout.js';
+import { MAX_CLUSTER_BASES } from './references.js';
 
 /** Words of a result, ahead of its payload. */
 export const Result = {
@@ -24,7 +25,8 @@ export const Result = {
 } as const;
 /**
  * A cluster's result has KIND, LENGTH, BASE, BASE_HASH_LOW and OWNER, in MEMBERS how many pages it is of, and in its payload,
- * ahead of the frame, of each: slot, sequence and object when its page was read, then its sketch.
+ * ahead of its block, of each: slot, sequence and object when its page was read, then its sketch; and of each object that it
+ * rests on the hash.
  */
 export const MEMBERS = Result.SLOT;
 export const MEMBER_WORDS = 7;
@@ -33,9 +35,11 @@ export const DUPLICATE = 100;
 /** Bit of a result's kind: it has no base although the template has one at the page's address. */
 export const MISFIT = 256;
 
-/** Of a cluster: a table of its members, and the frame. */
+/** Of a cluster: a table of its members, one of its bases, and the block. */
 const MEMBERS_BYTES = MAX_CLUSTER * MEMBER_WORDS * 4;
-const PAYLOAD_BYTES = MEMBERS_BYTES + MAX_BLOCK;
+const BASE_HASHES_BYTES = MAX_CLUSTER_BASES * 8;
+const BLOCK_AT = MEMBERS_BYTES + BASE_HASHES_BYTES;
+const PAYLOAD_BYTES = BLOCK_AT + MAX_BLOCK;
 const HEADER_BYTES = 64;
 const HEADER_WORDS = HEADER_BYTES / 4;
 const ENTRY_BYTES = HEADER_BYTES + PAYLOAD_BYTES;
@@ -101,9 +105,9 @@ export class ResultRing {
     Atomics.store(this.control, TAIL, (this.control[TAIL] + 1) | 0);
   }
 
-  /** Native address of a cluster's frame, behind the table of its members. */
-  frame(entry: number): number {
-    return this.payload(entry) + MEMBERS_BYTES;
+  /** Native address of a cluster's block, behind the tables. */
+  block(entry: number): number {
+    return this.payload(entry) + BLOCK_AT;
   }
 
   /** Native address of an entry's payload, PAYLOAD_BYTES. */
@@ -115,6 +119,13 @@ export class ResultRing {
 /** Index in `words` of what an entry's payload says of a cluster's member. */
 export const memberWords = (entry: number, member: number): number =>
   entry + HEADER_WORDS + member * MEMBER_WORDS;
+
+/** Index in `words` of the hash of an object that a cluster rests on. */
+export const baseHashWords = (entry: number, base: number): number =>
+  entry + HEADER_WORDS + MEMBERS_BYTES / 4 + 2 * base;
+
+/** Index in `words` of a cluster's block, which begins with the names of its bases. */
+export const blockWords = (entry: number): number => entry + HEADER_WORDS + BLOCK_AT / 4;
 
 const entryWords = (counter: number): number =>
   (RING_HEADER_BYTES + ((counter >>> 0) % ENTRIES) * ENTRY_BYTES) / 4;

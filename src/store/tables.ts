@@ -130,9 +130,14 @@ export class Tables {
     return this.arenaAddress + (offset < this.mapping.geometry.arenaBytes ? offset : 0);
   }
 
-  /** Name of a pair's second base, which stands at the head of its block. */
+  /** Name of a pair's second base. */
   secondBase(object: number): number {
-    memcpy(this.headAddress, this.addressOf(object), 4);
+    return this.headWord(object, 0);
+  }
+
+  /** One of the words with which an object's block begins. */
+  headWord(object: number, word: number): number {
+    memcpy(this.headAddress, this.addressOf(object) + 4 * word, 4);
     return this.head[0];
   }
 }

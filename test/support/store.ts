@@ -1,5 +1,5 @@
 import { closeSync } from 'node:fs';
-import { canBeBase, hasBlock, Kind, namesDictionary, namesObject } from '../../src/codec/kinds.js';
+import { canBeBase, hasBlock, isCluster, Kind, namesDictionary } from '../../src/codec/kinds.js';
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate, view } from '../../src/native/memory.js';
 import { DEFAULT_POLICY } from '../../src/policy/defaults.js';
@@ -8,8 +8,9 @@ import { Clusterer } from '../../src/store/clusterer.js';
 import { DEPTH, depthOf } from '../../src/store/chains.js';
 import { openDictionary } from '../../src/store/dictionaries.js';
 import { MAX_DICTIONARIES, OWNER_MASK, Super, type Geometry } from '../../src/store/layout.js';
-import { mapPack, PackSet } from '../../src/store/packs.js';
+import { mapPack, packOf, PackSet } from '../../src/store/packs.js';
 import { recover } from '../../src/store/recovery.js';
+import { objectBaseAt, objectBases, templateBaseAt, templateBases } from '../../src/store/references.js';
 import type { EncodingOptions } from '../../src/store/encoding.js';
 import { Refiner } from '../../src/store/refiner.js';
 import { Store, STORE_BYTES } from '../../src/store/store.js';
@@ -145,11 +146,12 @@ export class StoreBench {
 }
 
 /** Objects that an object names. */
-function basesOf(tables: Tables, object: number): number[] {
-  const kind = tables.objectKind[object];
-  const first = namesObject(kind) ? [tables.objectBase[object]] : [];
-  return kind === Kind.PAIR ? [...first, tables.secondBase(object)] : first;
-}
+const basesOf = (tables: Tables, object: number): number[] =>
+  Array.from({ length: objectBases(tables, object) }, (_, i) => objectBaseAt(tables, object, i));
+
+/** Packs whose pages an object names. */
+const packsOf = (tables: Tables, object: number): number[] =>
+  Array.from({ length: templateBases(tables, object) }, (_, i) => packOf(templateBaseAt(tables, object, i)));
 
 /** `uses`: how many objects name each dictionary. */
 function dictionaryViolations(
@@ -197,16 +199,18 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
   }
   let used = 0;
   const uses = new Uint32Array(MAX_DICTIONARIES + 1);
+  const packUses = new Uint32Array(256);
   for (let object = 1; object < high; object++) {
     const dictionary = namesDictionary(tables.objectKind[object]) ? tables.objectBase[object] : 0;
     if (dictionary !== 0) uses[dictionary]++;
     if (dictionary !== 0 && tables.dictionaryDomain[dictionary] !== tables.objectDomain[object])
       found.push(`object ${object} names dictionary ${dictionary}, which is not its domain's`);
+    for (const pack of packsOf(tables, object)) packUses[pack]++;
     for (const base of basesOf(tables, object)) {
       refs[base]++;
       const isMember = tables.objectKind[object] === Kind.MEMBER;
       const isFit = isMember
-        ? tables.objectKind[base] === Kind.CLUSTER && tables.objectLength[object] < tables.objectHashLow[base]
+        ? isCluster(tables.objectKind[base]) && tables.objectLength[object] < tables.objectHashLow[base]
         : canBeBase(tables.objectKind[base]);
       if (!isFit) found.push(`delta ${object} names object ${base} of kind ${tables.objectKind[base]}`);
     }
@@ -224,6 +228,10 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
     if (hasBlock(kind)) used += blockBytes(tables.objectLength[object]);
   }
   found.push(...dictionaryViolations(bench, uses));
+  packUses.forEach((used, pack) => {
+    const counted = store.objects.packUses[pack];
+    if (used !== counted) found.push(`pack ${pack} counts ${counted} uses, has ${used}`);
+  });
   if (used !== store.arena.usedBytes)
     found.push(`arena counts ${store.arena.usedBytes} bytes, objects have ${used}`);
   return found;

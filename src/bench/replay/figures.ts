@@ -1,7 +1,8 @@
-import { hasBlock, Kind, namesTemplate } from '../../codec/kinds.js';
+import { hasBlock, Kind } from '../../codec/kinds.js';
 import { PAGE } from '../../native/libc.js';
 import { blockBytes } from '../../store/arena.js';
 import { Super } from '../../store/layout.js';
+import { templateBaseAt, templateBases } from '../../store/references.js';
 import type { Tables } from '../../store/tables.js';
 
 export const ENCODINGS = [
@@ -99,7 +100,8 @@ export function countFigures(tables: Tables, mappingKind: (slot: number) => stri
     );
     add((mappings[mappingKind(slot)] ??= nothing()), payload / slotsOf[object], block / slotsOf[object]);
     add(total, first ? payload : 0, first ? block : 0);
-    if (namesTemplate(kind)) bases.add(objectBase[object]);
+    const named = kind === Kind.MEMBER ? objectBase[object] : object;
+    for (let i = templateBases(tables, named) - 1; i >= 0; i--) bases.add(templateBaseAt(tables, named, i));
   }
   return { encodings, mappings, total, baseUsedBytes: bases.size * PAGE };
 }

@@ -23,7 +23,12 @@ const CLUSTER_BYTES = MAX_CLUSTER * PAGE;
 const PREFIX_BYTES = MAX_CLUSTER_BASES * PAGE;
 const PREFIXES = DEPTH + 1;
 export const DECODER_BYTES =
-  SMALL_BYTES + SPARSE_BYTES + DEPTH * LEVEL_BYTES + PAGE + CLUSTERS * CLUSTER_BYTES + PREFIXES * PREFIX_BYTES;
+  SMALL_BYTES +
+  SPARSE_BYTES +
+  DEPTH * LEVEL_BYTES +
+  PAGE +
+  CLUSTERS * CLUSTER_BYTES +
+  PREFIXES * PREFIX_BYTES;
 
 /**
  * Turns an object back into its page. Shared by the data loop and the refine workers. A worker may read an object

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { Watchdog } from '../src/pager/succession/watchdog.js';
+import { STANDBY_PATIENCE, Watchdog } from '../src/pager/succession/watchdog.js';
 
 /** Counts how often a watchdog found that it hangs. */
-function watch() {
+function watch(patience?: number) {
   const state = { answered: 1, waiting: 1, hangs: 0 };
   const watched = { answered: () => state.answered, waiting: () => state.waiting };
-  const dog = new Watchdog(watched, () => state.hangs++);
+  const dog = new Watchdog(watched, () => state.hangs++, patience);
   const checks = (count: number, step: () => void = () => {}): void => {
     for (let i = 0; i < count; i++) {
       step();
@@ -44,4 +44,13 @@ test('before its first answer it is left alone', () => {
   state.answered = 0;
   checks(50);
   expect(state.hangs).toBe(0);
+});
+
+test('the standby is more patient: a pager that can end itself has done so before', () => {
+  const [pager, standby] = [watch(), watch(STANDBY_PATIENCE)];
+  pager.checks(STANDBY_PATIENCE);
+  standby.checks(STANDBY_PATIENCE);
+  expect([pager.state.hangs, standby.state.hangs]).toEqual([1, 0]);
+  standby.checks(1);
+  expect(standby.state.hangs).toBe(1);
 });

@@ -9,7 +9,13 @@ export const PR_SET_SECCOMP = 22;
 export const PR_SET_IO_FLUSHER = 57;
 const PRIO_PROCESS = 0;
 
-const SYS = { process_madvise: 440, pidfd_open: 434, pidfd_getfd: 438, gettid: 186 } as const;
+const SYS = {
+  process_madvise: 440,
+  pidfd_open: 434,
+  pidfd_getfd: 438,
+  pidfd_send_signal: 424,
+  gettid: 186,
+} as const;
 
 // syscall(2) is variadic; on x86-64 and arm64 integer arguments of a variadic call sit in the same registers.
 const syscall = libc.func(
@@ -47,6 +53,12 @@ export const pidfdOpen = (pid: number): number =>
 /** A copy, close-on-exec, of another process's descriptor (pidfd_getfd(2), Linux 5.6). */
 export const pidfdGetfd = (pidfd: number, fd: number): number =>
   check(syscall(SYS.pidfd_getfd, pidfd, fd, 0, 0, 0, 0), 'pidfd_getfd', `fd ${fd}`);
+
+const SIGKILL = 9;
+
+/** Ends the process of a pidfd, whoever has its number by now (pidfd_send_signal(2)); ESRCH when it has ended. */
+export const pidfdKill = (pidfd: number): number =>
+  check(syscall(SYS.pidfd_send_signal, pidfd, SIGKILL, 0, 0, 0, 0), 'pidfd_send_signal', 'SIGKILL');
 
 /**
  * process_madvise(2) on a worker thread. Resolves to the bytes advised; says nothing of what was really paged

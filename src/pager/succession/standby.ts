@@ -1,7 +1,8 @@
 import { Socket } from 'node:net';
 import { explain } from '../../errors.js';
+import { answered, inflight } from '../../native/block-device.js';
 import { close } from '../../native/files.js';
-import { pidfdGetfd, pidfdOpen, setThreadPriority } from '../../native/process.js';
+import { pidfdGetfd, pidfdKill, pidfdOpen, setThreadPriority } from '../../native/process.js';
 import { exitNow } from '../../native/spawn.js';
 import type { ChannelPlan } from '../requests/channel.js';
 import { Engine } from '../engine.js';
@@ -11,18 +12,17 @@ import type { PagerOptions } from '../options.js';
 import { PagerService } from '../service.js';
 import { adoptTier } from '../swap/tier.js';
 import { Lifeline, LIFELINE_FD, type LifelineMessage, type Succession } from './succession.js';
+import { STANDBY_PATIENCE, Watchdog } from './watchdog.js';
 
-/** While it waits it does nothing; then every fault waits for it. */
+/** While it waits it does next to nothing; then every fault waits for it. */
 const NICE = { waiting: -20, serving: 0 };
 
-/** Copies of the pager's descriptors: channel, store and lock live on with us when it dies. */
-function inherit({ pid, channel, storeFd, lockFd }: Succession): [ChannelPlan, number, number] {
-  const pager = pidfdOpen(pid);
-  try {
-    return [inheritChannel(channel, pager), pidfdGetfd(pager, storeFd), pidfdGetfd(pager, lockFd)];
-  } finally {
-    close(pager);
-  }
+/** Copies of the pager's descriptors: channel, store and lock live on with us when it dies. `pager`: its pidfd. */
+function inherit(
+  pager: number,
+  { channel, storeFd, lockFd }: Succession,
+): [ChannelPlan, storeFd: number, lockFd: number] {
+  return [inheritChannel(channel, pager), pidfdGetfd(pager, storeFd), pidfdGetfd(pager, lockFd)];
 }
 
 /** Follows what the pager says until it is over. */
@@ -54,6 +54,29 @@ class Vigil {
 }
 
 /**
+ * Ends the pager when its device answers nothing: stopped as a whole (SIGSTOP, a debugger) it can not see that it hangs.
+ * The device is asked, for the pager itself can tell nothing then. Returns what ends the watch.
+ */
+function watch(pager: number, { pid, device }: Succession, log: (line: string) => void): () => void {
+  const watched = {
+    answered: () => answered(device),
+    waiting: () => {
+      const { reads, writes } = inflight(device);
+      return reads + writes;
+    },
+  };
+  const end = (): void => {
+    log(`pager ${pid} answers nothing and does not end itself: its standby ends it`);
+    try {
+      pidfdKill(pager); // which a process that is stopped obeys, too
+    } catch (error) {
+      log(explain(error)); // it has just ended by itself
+    }
+  };
+  return new Watchdog(watched, end, STANDBY_PATIENCE).start();
+}
+
+/**
  * Waits beside the pager and takes its place when it dies. Descriptors are copied only when all memory is locked and
  * present: whoever holds them keeps the device alive, and must never wait for it.
  */
@@ -68,13 +91,18 @@ export async function standBy(
   const vigil = new Vigil();
   lockMemory();
   bringIn();
-  const [channel, storeFd, lockFd] = inherit(succession);
+  const pager = pidfdOpen(succession.pid);
+  const [channel, storeFd, lockFd] = inherit(pager, succession);
   const engine = await Engine.standBy(options, channel, storeFd, succession.pid);
   vigil.engine = engine;
   raise(NICE.waiting);
   vigil.lifeline.say({ op: 'ready' });
 
+  const endWatch = watch(pager, succession, log);
+  void vigil.lifeline.closed.then(endWatch); // it has ended
   const started = await engine.started;
+  endWatch();
+  close(pager);
   engine.takeOver(started);
   process.title = 'agentzip-pager';
   const { device, choice, swapType } = succession;

@@ -1,9 +1,11 @@
 const CHECK_MS = 1000;
 /** Checks in a row without an answer, though one is waited for. Also a slow machine answers something in that time. */
 const PATIENCE = 5;
+/** The standby's: a pager that can still end itself has done so by then, and has said why. */
+export const STANDBY_PATIENCE = 8;
 
 export interface Watched {
-  /** Requests answered since this process began to. */
+  /** Requests answered so far. */
   answered(): number;
   /** Requests the kernel waits for. */
   waiting(): number;
@@ -21,10 +23,13 @@ export class Watchdog {
   constructor(
     private readonly watched: Watched,
     private readonly hangs: () => void,
+    private readonly patience = PATIENCE,
   ) {}
 
-  start(): void {
-    setInterval(() => this.check(), CHECK_MS).unref();
+  /** Returns what ends it. */
+  start(): () => void {
+    const timer = setInterval(() => this.check(), CHECK_MS).unref();
+    return () => clearInterval(timer);
   }
 
   check(): void {
@@ -32,6 +37,6 @@ export class Watchdog {
     const stuck = answered > 0 && answered === this.before && this.watched.waiting() > 0;
     this.before = answered;
     this.stuck = stuck ? this.stuck + 1 : 0;
-    if (this.stuck === PATIENCE) this.hangs();
+    if (this.stuck === this.patience) this.hangs();
   }
 }

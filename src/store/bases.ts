@@ -39,9 +39,8 @@ export class Bases {
     return this.offsets.at + base * PAGE;
   }
 
-  /** Takes in the template's page at the same address (0: none), then at most `most` that look alike in the template. */
+  /** Takes in at most `most` pages of the template that look alike, but not `same`, which is there already. */
   addTemplate(pack: PackView, same: number, most: number): void {
-    if (same !== 0) this.addPage(pack, same);
     const { words } = this.workspace;
     const count = Math.min(most, MAX_MOST, pack.sketches.find(words, this.offsets.sketch / 4, 0, this.found));
     for (let i = 0; i < count; i++) if (this.found[i] !== same) this.addPage(pack, this.found[i]);
@@ -60,7 +59,8 @@ export class Bases {
     }
   }
 
-  private addPage(pack: PackView, page: number): void {
+  /** Takes in a page of the template. */
+  addPage(pack: PackView, page: number): void {
     const reference = packReference(pack.mapping.pack, page);
     if (this.packs.read(reference, this.workspace.address + this.at(this.count))) this.add(reference, 1);
   }

@@ -26,7 +26,7 @@ export const runPages = (first: number, pages: number): number =>
  */
 const WORTH = 24;
 const SHIFT = 6;
-const SAMPLE = 16;
+const SAMPLE = 32;
 
 /** What one refine worker knows of runs: whose pages they are good for. */
 export class Runs {

@@ -80,6 +80,7 @@ export class Engine {
       windowOpen: this.shared.windowOpen,
       sequence: () => Atomics.load(superblock, Super.SEQUENCE),
       clusters: options.encoding.clusters,
+      templateSize: (pack) => (this.packs.get(pack)?.sections.map[1] ?? 0) / Uint32Array.BYTES_PER_ELEMENT,
       trained: (trained) => void this.request({ op: 'addDictionary', trained }),
     });
   }

@@ -83,6 +83,8 @@ export class Refiner {
   hurried = false;
   /** So many wait that each is first only made smaller, in a third of the time, and refined when there is some. */
   rushed = false;
+  /** Bytes by which pages became smaller, added up. */
+  savedBytes = 0;
   private readonly dictionaries: Digests;
   private readonly hurriedDictionaries: Digests;
   private readonly runs: Runs;
@@ -147,6 +149,7 @@ export class Refiner {
     }
     const entry = this.ring.begin(task.slot, sequence, task.owner);
     const deferred = !this.findEqual(task, staged, entry) && !this.encode(task, entry);
+    this.savedBytes += Math.max(0, tables.objectLength[staged] - this.ring.words[entry + Result.LENGTH]);
     this.ring.publish();
     return deferred ? 'deferred' : 'refined';
   }

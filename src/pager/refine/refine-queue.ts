@@ -5,6 +5,7 @@ import type { OwnerEncoding } from '../../store/encoding.js';
 import type { Unclaimed } from '../../store/shrinker.js';
 import type { Trained } from '../../store/training.js';
 import { Backlog, NO_PAGES, type Pages } from './backlog.js';
+import { Gains } from './gains.js';
 import type { RefineTimes } from '../protocol.js';
 import type { RefineReply, RefineRequest } from '../threads.js';
 
@@ -37,10 +38,14 @@ interface OwnerQueue {
 /** A batch to refine; none while pages are put together. */
 interface Job extends Pages {
   owner: number;
+  /** Template, and class of its pages, see Gains. */
+  pack: number;
+  kind: number;
   deferred: boolean;
 }
 /** Owner of what nobody has claimed. */
 const NOBODY = 0;
+const noPagesOf = (owner: number): Job => ({ owner, pack: 0, kind: 0, deferred: false, ...NO_PAGES });
 /** Sequences run modulo 2^32: half of them are earlier than one. */
 const HALF = 2 ** 31 - 1;
 
@@ -51,6 +56,8 @@ export interface RefineQueueOptions {
   sequence(): number;
   /** Put pages together when nothing else is to be done. */
   clusters: boolean;
+  /** How many addresses a template has, in pages. */
+  templateSize(pack: number): number;
   /** Is called with every dictionary that a worker has made. */
   trained(trained: Trained): void;
 }
@@ -61,10 +68,11 @@ const NO_TIMES: RefineTimes = { startedAtMs: null, refinedAtMs: null, endedAtMs:
  * Hands claimed pages of owners with open windows to the refine workers. Owners take turns as {@link FairQueue} has it, a
  * batch each in a round: those whose window ends soon come first, and none waits for more than two batches of each other.
  * What was only made smaller is refined in the same way when nothing else waits, and then pages are put together, a pass in
- * a round.
+ * a round. Of an owner's pages those come first of which most is saved for the processor time ({@link Gains}).
  */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
+  private readonly gains = new Gains();
   private readonly refining = new FairQueue<number>(BATCH_PAGES, monotonicMs);
   private readonly deferring = new FairQueue<number>(BATCH_PAGES, monotonicMs);
   private readonly clustering = new FairQueue<number>(1, monotonicMs);
@@ -99,7 +107,7 @@ export class RefineQueue {
     for (const released of this.releases.values()) released();
     const job = this.busy.get(worker);
     if (job === undefined) return;
-    const done = { processed: BATCH_PAGES, deferred: [], trains: false };
+    const done = { processed: BATCH_PAGES, deferred: [], trains: false, savedBytes: 0, cpuMs: 0 };
     this.take(worker, { owner: job.owner, ...done, endedAtMs: monotonicMs() });
   }
 
@@ -113,7 +121,7 @@ export class RefineQueue {
     const queue = this.queue(owner);
     queue.domain = domain;
     queue.pack = pack;
-    queue.fresh.add(slots, templatePages);
+    queue.fresh.add(slots, templatePages, this.options.templateSize(pack));
     this.enlist(owner, queue);
     this.dispatch();
   }
@@ -179,6 +187,7 @@ export class RefineQueue {
 
   /** Resolves when no worker knows the pack any more. */
   async removePack(pack: number): Promise<void> {
+    this.gains.forget(pack);
     let left = this.workers.size;
     if (left === 0) return;
     await new Promise<void>((resolve) => {
@@ -211,11 +220,13 @@ export class RefineQueue {
     if (reply.trains) this.training.add(worker);
     if (queue !== undefined) {
       // What the window's end left undone waits for the next one.
-      const { slots, templatePages } = job;
+      const { slots, templatePages, pack, kind } = job;
+      const size = this.options.templateSize(pack);
       const rest = job.deferred ? queue.deferred : queue.fresh;
-      rest.add(slots.subarray(reply.processed), templatePages.subarray(reply.processed));
+      rest.add(slots.subarray(reply.processed), templatePages.subarray(reply.processed), size);
       const of = (pages: Uint32Array): number[] => reply.deferred.map((index) => pages[index]);
-      queue.deferred.add(of(slots), of(templatePages));
+      queue.deferred.add(of(slots), of(templatePages), size);
+      this.gains.learn(pack, job.deferred, kind, reply.savedBytes, reply.cpuMs);
       this.finish(reply, queue);
       const done = queue.fresh.length + queue.deferred.length === 0;
       if (done && queue.working === 0) queue.times.refinedAtMs = queue.times.endedAtMs;
@@ -256,13 +267,17 @@ export class RefineQueue {
     const owner = flows.next();
     if (owner === undefined) return false;
     const queue = this.queue(owner);
-    const job = { owner, deferred: kind === 'deferred', ...queue[kind].take(BATCH_PAGES) };
+    const { domain, pack, encoding } = queue;
+    const deferred = kind === 'deferred';
+    const gain = (of: number): number => this.gains.expected(pack, deferred, of);
+    const job = { owner, pack, deferred, ...queue[kind].take(BATCH_PAGES, gain) };
     flows.charge(owner, job.slots.length);
     this.enlist(owner, queue);
     queue.times.startedAtMs ??= monotonicMs();
-    const { domain, pack, encoding } = queue;
     this.employ(worker, job, queue);
-    worker.postMessage({ op: 'refine', domain, pack, encoding, ...job } satisfies RefineRequest);
+    const { slots, templatePages } = job;
+    const what = { owner, domain, pack, encoding, slots, templatePages, deferred };
+    worker.postMessage({ op: 'refine', ...what } satisfies RefineRequest);
     return true;
   }
 
@@ -270,7 +285,7 @@ export class RefineQueue {
     const { unclaimed, shrinkFrom: from } = this;
     if (from < 0) return false;
     this.shrinkFrom = -1;
-    this.busy.set(worker, { owner: NOBODY, deferred: false, ...NO_PAGES });
+    this.busy.set(worker, noPagesOf(NOBODY));
     worker.postMessage({ op: 'shrink', unclaimed, from } satisfies RefineRequest);
     return true;
   }
@@ -285,7 +300,7 @@ export class RefineQueue {
     const before = queue.rested as number;
     queue.clusterFrom = -1;
     this.clustering.charge(owner, 1);
-    this.employ(worker, { owner, deferred: false, ...NO_PAGES }, queue);
+    this.employ(worker, noPagesOf(owner), queue);
     worker.postMessage({ op: 'cluster', task: { owner, domain, before }, from } satisfies RefineRequest);
     return true;
   }

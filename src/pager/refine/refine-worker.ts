@@ -39,6 +39,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   refiner.rushed = !batch.deferred && filled >= RUSH;
   const deferred: number[] = [];
   const before = threadCpuMs();
+  refiner.savedBytes = 0;
   let processed = 0;
   let waiting = 0;
   while (processed < slots.length && Atomics.load(shared.windowOpen, owner) === 1) {
@@ -52,8 +53,10 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
     processed++;
   }
   if (waiting > 0) attention.ring();
-  shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += threadCpuMs() - before;
-  return { owner, processed, deferred, trains: refiner.trains, endedAtMs: monotonicMs() };
+  const cpuMs = threadCpuMs() - before;
+  shared.ownerStats[owner * OWNER_STATS + OwnerStat.CPU_MS] += cpuMs;
+  const { trains, savedBytes } = refiner;
+  return { owner, processed, deferred, trains, savedBytes, cpuMs, endedAtMs: monotonicMs() };
 }
 
 function shrink({ unclaimed, from }: RefineRequest & { op: 'shrink' }): RefineReply {

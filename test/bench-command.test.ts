@@ -91,7 +91,7 @@ describe('the judgement of a bench', () => {
     ...{ notes: [], disturbances: [], cpu: { tools: 1, controller: 0, pager: 0, kernel: 0 } },
     samples: [{ at: 0, owned: 4096, swapped: 0, pool: 0, base: 0, overhead: 0, swapCache: 0 }],
     waits: [{ sandbox: 'sandbox-1', turn: 0, waitedMs: 10, owned: 4096, pool: 0 }],
-    calls: [{ sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: 10, result }],
+    calls: [{ sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: 10, aloneMs: 9, result }],
   });
   const task = {
     ...{ workload: 'demo', sandboxes: 1, turns: 1, seed: 9, timeScale: 1, command: 'agentzip bench' },

@@ -3,6 +3,7 @@ import { Ajv } from 'ajv';
 import { describe, expect, it } from 'vitest';
 import { overall, table } from '../src/bench/live.js';
 import type { RunRecord, Sample } from '../src/bench/record.js';
+import { benchTable } from '../src/bench/bench-table.js';
 import { report } from '../src/bench/report.js';
 import { quantile, timeAverage } from '../src/bench/stats.js';
 import { summarize, type Task } from '../src/bench/summary.js';
@@ -21,7 +22,9 @@ const run = (system: RunRecord['system'], wallMs: number, samples: Sample[], wai
   ...{ system, from: 0, to: wallMs, samples, accounts: [], served: [], fullest: null },
   ...{ cpu: { tools: 1, controller: 2, pager: 3, kernel: 4 }, busyShare: 0.5, notes: [], disturbances: [] },
   waits: [{ sandbox: 'sandbox-1', turn: 0, waitedMs: 10, owned: waitEnd * MIB, pool: MIB }],
-  calls: [{ sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: wallMs / 10, result: '{}' }],
+  calls: [
+    { sandbox: 'sandbox-1', turn: 0, tool: 'load', ms: wallMs / 10, aloneMs: wallMs / 20, result: '{}' },
+  ],
 });
 
 const none = run('none', 1000, [sample(0, 100), sample(500, 300)], 299);
@@ -60,6 +63,32 @@ describe('the results', () => {
     expect(validate(copy), JSON.stringify(validate.errors)).toBe(true);
     copy.systems[1].slowdownWall = 1.1;
     expect(validate(copy)).toBe(false);
+  });
+
+  it('tell of bystanders apart, by their calls alone, run by run', () => {
+    const calls = (...aloneMs: number[]): RunRecord['calls'] =>
+      aloneMs.map((alone) => ({
+        ...{ sandbox: 'bystander-1', turn: 0, tool: 'read', ms: 1000, aloneMs: alone, result: '{}' },
+      }));
+    const [trajectory] = task.plan.trajectories;
+    const bystander = { ...trajectory, sandbox: 'bystander-1', bystander: true as const };
+    const plan = { ...task.plan, trajectories: [trajectory, bystander] };
+    const add = (of: RunRecord, ...aloneMs: number[]): RunRecord => ({
+      ...of,
+      calls: [...of.calls, ...calls(...aloneMs)],
+    });
+    const runs = [add(none, 10, 20), add(zip, 10, 20), add(none, 10, 30), add(zip, 10, 60)];
+    const [, { bystanders, toolMs, tools }] = summarize({ ...task, plan }, runs).systems;
+    expect(bystanders).toMatchObject({ sandboxes: 1, calls: 4, toolMs: { p50: 15 } });
+    expect(bystanders?.slowdown.p50.min).toBe(1);
+    expect(bystanders?.slowdown.p50.max).toBeCloseTo(35 / 20);
+    // Not among those of agents.
+    expect(toolMs.p99).toBeCloseTo(110);
+    expect(Object.keys(tools)).toEqual(['load']);
+    const table = benchTable(summarize({ ...task, plan }, runs));
+    expect(table).toMatch(/Tools of bystanders.*\nnone.*\nagentzip +1\.38x \(1\.00–1\.75\)/);
+    expect(Math.max(...table.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(summarize(task, [none, zip]).systems[1].bystanders).toBeNull();
   });
 
   it('make a report that fits 80 columns and says what counts', () => {

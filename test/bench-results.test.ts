@@ -55,6 +55,7 @@ describe('the results of two runs', () => {
       turn,
       tool: 'text',
       ms: 1,
+      aloneMs: 1,
       result,
     });
     const run = (calls: RunRecord['calls']): RunRecord => ({

@@ -36,6 +36,7 @@ export async function runAgent(
   const { modelUrl, signal } = options;
   const ids = new Random(options.seed, trajectory.sandbox, 'trace');
   await sleep(trajectory.startMs, undefined, { signal });
+  if (trajectory.bystander) return runSteadily(trajectory, sandbox, port, signal);
   for (let turn = 0; turn < trajectory.turns.length; turn++) {
     const traceparent = `00-${ids.hex(32)}-${ids.hex(16)}-01`;
     port.activity(turn, 'waiting');
@@ -58,6 +59,20 @@ export async function runAgent(
   port.activity(trajectory.turns.length - 1, 'done');
 }
 
+/** A sandbox that is never in a window. */
+async function runSteadily(
+  { turns }: Trajectory,
+  sandbox: Sandbox,
+  port: AgentPort,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let turn = 0; turn < turns.length; turn++) {
+    await sleep(turns[turn].firstTokenMs, undefined, { signal });
+    await runTools(turns[turn].calls, turn, sandbox, port, signal);
+  }
+  port.activity(turns.length - 1, 'done');
+}
+
 async function runTools(
   calls: readonly ToolCall[],
   turn: number,
@@ -70,9 +85,11 @@ async function runTools(
     port.activity(turn, 'tool', call.tool);
     const from = performance.now();
     await port.event({ type: 'tool_start', tool: call.tool });
+    const startedAt = performance.now();
     const result = await sandbox.call(call);
-    const ms = performance.now() - from;
+    const endedAt = performance.now();
     await port.event({ type: 'tool_end' });
-    port.called({ sandbox: sandbox.id, turn, tool: call.tool, ms, result });
+    const times = { ms: endedAt - from, aloneMs: endedAt - startedAt };
+    port.called({ sandbox: sandbox.id, turn, tool: call.tool, ...times, result });
   }
 }

@@ -34,6 +34,22 @@ const TIME: readonly Column[] = [
   ['identical', (s) => (s.resultsIdentical ? 'yes' : 'NO')],
 ];
 
+/** Those that never wait: how much longer their tools take, with the range over the runs. */
+function bystanderLines(systems: readonly SystemResult[]): string[] {
+  const cell = ({ median, min, max }: Spread): string =>
+    `${times(median)} (${min.toFixed(2)}–${max.toFixed(2)})`.padStart(2 * COLUMN - 4);
+  const rows = systems.flatMap(({ system, bystanders }) =>
+    bystanders === null
+      ? []
+      : [
+          system.padEnd(NAME) +
+            [bystanders.slowdown.p50, bystanders.slowdown.p95, bystanders.slowdown.p99].map(cell).join(''),
+        ],
+  );
+  const heading = ['p50', 'p95', 'p99'].map((of) => of.padStart(2 * COLUMN - 4)).join('');
+  return rows.length === 0 ? [] : ['', 'Tools of bystanders'.padEnd(NAME) + heading, ...rows];
+}
+
 /** The tables at the end of a bench: all systems, one a line, at most 80 columns wide. */
 export function benchTable(result: BenchResult): string {
   const { workload, sandboxes, turns, seed, runs, host, systems } = result;
@@ -53,6 +69,7 @@ export function benchTable(result: BenchResult): string {
     `${host.cpus} cores, ${(host.memoryBytes / 2 ** 30).toFixed(0)} GiB, Linux ${host.kernel}, Node ${host.node}`,
     ...lines('Times less memory', MEMORY),
     ...lines('Times the time', TIME),
+    ...bystanderLines(systems),
     ...list('Deviations', result.deviations),
     ...list('Disturbances', result.disturbances),
     ...list(

@@ -17,6 +17,8 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   slowdownWall:
     "Time from the first agent's start to the last sandbox's end, divided by the same without a system.",
   toolMs: "A tool call as the agent sees it: the platform's tool_start event and the call itself.",
+  bystanders:
+    'Tool calls of sandboxes that never wait for a model and are never paged out, each without its tool_start event. Quantiles of a run are divided by those of the run of none that had its number; these calls are in no other figure of tools.',
   toolSlowdown: 'Quantile of the tool calls of all runs, divided by the same quantile without a system.',
   cpuSeconds:
     "Processor seconds from the first agent's start to the last sandbox's end. tools: the sandboxes, with kernel time on their behalf; controller and pager: AgentZip's processes, without their start and the capture of templates; kernel: kernel threads.",

@@ -27,7 +27,9 @@ export interface CallRecord {
   sandbox: string;
   turn: number;
   tool: string;
+  /** With the event that says that it starts, and without. */
   ms: number;
+  aloneMs: number;
   /** The tool's answer, JSON text. */
   result: string;
 }

@@ -62,6 +62,8 @@ export interface SystemResult {
   toolSlowdown: Quantiles;
   /** Percentiles 0 to 100 of the tool calls of all runs, milliseconds: 101 numbers. */
   toolLatencyMs: number[];
+  /** Sandboxes that never wait for a model, where the workload has such; null: it has none. */
+  bystanders: Bystanders | null;
   /** By tool: calls in all runs, and quantiles in milliseconds. */
   tools: Record<string, { calls: number; p50: number; p95: number }>;
   /** Bytes; means are time averages. */
@@ -79,6 +81,15 @@ export interface SystemResult {
   resultsIdentical: boolean;
   /** What the system could not do here. */
   notes: string[];
+}
+
+/** Their tool calls, which are in no other figure of tools; ratios are quantiles over those of the run of `none` with the same number. */
+export interface Bystanders {
+  sandboxes: number;
+  /** In all runs. */
+  calls: number;
+  toolMs: Quantiles;
+  slowdown: { p50: Spread; p95: Spread; p99: Spread };
 }
 
 export interface Timeline {

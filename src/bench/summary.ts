@@ -1,6 +1,7 @@
 import { cpus, release, totalmem } from 'node:os';
 import { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
+import { summarizeBystanders } from './bystanders.js';
 import { DEFINITIONS } from './definitions.js';
 import { firstDifference, type RunRecord } from './record.js';
 import { type BenchResult, MEMORY, type SystemResult, type Timeline } from './result.js';
@@ -31,6 +32,12 @@ export function summarize(task: Task, runs: readonly RunRecord[]): BenchResult {
   const baseline = names.includes('none') ? 'none' : names[0];
   const of = (name: SystemName): RunRecord[] => runs.filter((run) => run.system === name);
   const { workload, sandboxes, turns, seed, timeScale, command } = task;
+  const { trajectories } = task.plan;
+  const bystanders = new Set(trajectories.filter((of) => of.bystander).map(({ sandbox }) => sandbox));
+  const agentsOf = (run: RunRecord): RunRecord => ({
+    ...run,
+    calls: run.calls.filter(({ sandbox }) => !bystanders.has(sandbox)),
+  });
   return {
     schema: 'agentzip.bench/1',
     host: hostFacts(),
@@ -46,7 +53,10 @@ export function summarize(task: Task, runs: readonly RunRecord[]): BenchResult {
     definitions: DEFINITIONS,
     deviations: [...task.deviations],
     disturbances: [...task.disturbances, ...names.flatMap((name) => disturbancesOf(name, of(name)))],
-    systems: names.map((system) => summarizeSystem(system, of(system), of(baseline))),
+    systems: names.map((system) => ({
+      ...summarizeSystem(system, of(system).map(agentsOf), of(baseline).map(agentsOf)),
+      bystanders: summarizeBystanders(bystanders, of(system), of(baseline)),
+    })),
   };
 }
 
@@ -61,7 +71,8 @@ export const hostFacts = (): BenchResult['host'] => ({
 
 function summarizePlan({ templates, trajectories }: Plan): BenchResult['plan'] {
   const turns = trajectories.flatMap((trajectory) => trajectory.turns);
-  const waits = turns.map((turn) => turn.firstTokenMs);
+  const agents = trajectories.filter((trajectory) => !trajectory.bystander);
+  const waits = agents.flatMap((agent) => agent.turns.map((turn) => turn.firstTokenMs));
   return {
     templates: templates.length,
     calls: turns.reduce((sum, turn) => sum + turn.calls.length, 0),
@@ -91,7 +102,7 @@ function summarizeSystem(
   system: SystemName,
   runs: readonly RunRecord[],
   baseline: readonly RunRecord[],
-): SystemResult {
+): Omit<SystemResult, 'bystanders'> {
   const figures = runs.map(memoryFigures);
   const before = baseline.map(memoryFigures);
   const ratio = (cost: (f: MemoryFigures) => number, plain: (f: MemoryFigures) => number): Spread =>

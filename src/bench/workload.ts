@@ -18,6 +18,8 @@ export interface Trajectory {
   /** Id of a TemplatePlan of the same plan. */
   template: string;
   tenant: string;
+  /** It asks no model: each turn waits for `firstTokenMs`, of which nobody is told, and calls its tools. */
+  bystander?: true;
   /** Fan-outs do not start in one instant. */
   startMs: number;
   turns: Turn[];

@@ -194,6 +194,7 @@ function summary(m: Model, runs: Run[], before: Run[], seed: number): SystemResu
       ...{ p50: toolMs.p50 / toolMsBefore.p50, p95: toolMs.p95 / toolMsBefore.p95 },
       p99: toolMs.p99 / toolMsBefore.p99,
     },
+    bystanders: null,
     memory: Object.fromEntries(MEMORY.map((key) => [key, each((f) => f[key])])) as SystemResult['memory'],
     faults: {
       demand: m.out > 0 ? random.integer(2000, 90_000) : 0,

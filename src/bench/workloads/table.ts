@@ -1,4 +1,5 @@
 import type { Workload } from '../workload.js';
+import { bystanders } from './bystanders.js';
 import { demo } from './demo.js';
 import { filter } from './filter.js';
 import { fresh } from './fresh.js';
@@ -16,4 +17,5 @@ export const WORKLOADS: readonly Workload[] = [
   fresh,
   node8,
   mixedTenants,
+  bystanders,
 ];

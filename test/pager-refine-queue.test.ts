@@ -58,9 +58,20 @@ class IdleWorker extends EventEmitter {
 function start() {
   const windowOpen = new Int32Array(16);
   let sequence = 7;
+  const said: string[] = [];
+  const shares: number[] = [];
+  const filled = { share: 0 };
   const options = {
     ...{ windowOpen, sequence: () => sequence++, clusters: true, trained: () => {} },
     templateSize: () => TEMPLATE_PAGES,
+    filled: () => filled.share,
+    urgency: {
+      add: (tid: number) => void said.push(`add ${tid}`),
+      drop: (tid: number) => void said.push(`drop ${tid}`),
+      update: (share: number) => void shares.push(share),
+      hasten: (tid: number) => void said.push(`hasten ${tid}`),
+      settle: (tid: number) => void said.push(`settle ${tid}`),
+    },
   };
   const queue = new RefineQueue(options);
   const worker = new IdleWorker();
@@ -77,7 +88,7 @@ function start() {
   /** Pages with places in the template, NO_TEMPLATE_PAGE for none. */
   const addAt = (owner: number, templatePages: number[]): void =>
     queue.add(owner, 1, 0, new Uint32Array(templatePages.length), Uint32Array.from(templatePages));
-  return { queue, worker, add, addAt, order, windowOpen };
+  return { queue, worker, add, addAt, order, windowOpen, said, shares, filled };
 }
 
 test('owners take turns, a batch each', () => {
@@ -298,4 +309,40 @@ test('in a window that is cut short more is saved than in order of arrival', () 
   }
   process.stdout.write(`saved in a quarter of the time: ${(byGain / byArrival).toFixed(2)} times as much\n`);
   expect(byGain).toBeGreaterThan(byArrival);
+});
+
+test('a worker that has a page in hand when the window closes is given precedence until it has finished', async () => {
+  const { queue, worker, add, said, shares, filled } = start();
+  worker.emit('message', { thread: 77 } satisfies RefineReply);
+  queue.open(1);
+  queue.open(2);
+  add(1, BATCH);
+  add(2, BATCH);
+  await queue.close(2); // nothing of it is in hand
+  expect(said).toEqual(['add 77']);
+  const closing = queue.close(1);
+  expect(said).toEqual(['add 77', 'hasten 77']);
+  filled.share = 0.2;
+  worker.done(3);
+  await closing;
+  expect(said).toEqual(['add 77', 'hasten 77', 'settle 77']);
+  expect(shares.at(-1)).toBe(0.2);
+  queue.leave(worker as unknown as Worker);
+  expect(said.at(-1)).toBe('drop 77');
+});
+
+test('a worker that a pack is waited for from is given precedence until it has let it go', async () => {
+  const { queue, worker, add, said } = start();
+  worker.emit('message', { thread: 77 } satisfies RefineReply);
+  queue.open(1);
+  add(1, BATCH);
+  const removed = queue.removePack(3);
+  worker.emit('message', {
+    ...{ owner: 1, processed: BATCH, deferred: [], trains: false, savedBytes: 1, cpuMs: 1 },
+    endedAtMs: monotonicMs(),
+  } satisfies RefineReply);
+  expect(said).toEqual(['add 77', 'hasten 77']);
+  worker.emit('message', { released: 3 } satisfies RefineReply);
+  await removed;
+  expect(said).toEqual(['add 77', 'hasten 77', 'settle 77']);
 });

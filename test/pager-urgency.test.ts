@@ -1,5 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { CpuGroup, mountOf } from '../src/pager/refine/cpu-group.js';
 import { shareAt } from '../src/pager/refine/urgency.js';
 import { launchPager, stopPager, Hog, type TestPager } from './support/pager.js';
 
@@ -8,6 +9,39 @@ const POLICY = 38;
 
 test('refinement is idle work until staging fills', () => {
   expect([0, 0.01, 0.02, 0.1, 0.125, 1].map(shareAt)).toEqual(['idle', 'idle', 10, 10, 0, 0]);
+});
+
+test('the cpu controller of cgroup v1 is found among the mounts', () => {
+  const line = (path: string, type: string, options: string): string =>
+    `31 23 0:28 / ${path} rw,nosuid shared:9 - ${type} ${type} ${options}`;
+  const v2 = line('/sys/fs/cgroup', 'cgroup2', 'rw');
+  const memory = line('/cg/memory', 'cgroup', 'rw,memory');
+  expect(mountOf([v2, memory, line('/cg/cpu', 'cgroup', 'rw,cpu,cpuacct')].join('\n'))).toBe('/cg/cpu');
+  expect(mountOf([v2, memory, line('/cg/cpuset', 'cgroup', 'rw,cpuset')].join('\n'))).toBeNull();
+});
+
+test('threads of the group are told from others, and it leaves nothing', () => {
+  const group = CpuGroup.make();
+  const mount = mountOf(readFileSync('/proc/self/mountinfo', 'utf8'));
+  if (mount === null) return expect(group).toBeNull();
+  const [tid] = readdirSync('/proc/self/task');
+  const threads = (): string[] => readFileSync(`${mount}/${name}/tasks`, 'utf8').split('\n').slice(0, -1);
+  const name = `agentzip-refine-${process.pid}`;
+  const knob = (file: string): number => Number(readFileSync(`${mount}/${name}/${file}`, 'utf8'));
+  try {
+    group!.enter(Number(tid));
+    expect(threads()).toEqual([tid]);
+    group!.set(10);
+    expect(knob('cpu.shares')).toBe(110);
+    group!.set(0);
+    expect(knob('cpu.shares')).toBe(1024);
+    group!.leave(Number(tid));
+    expect(threads()).toEqual([]);
+    group!.enter(Number(tid));
+  } finally {
+    group!.remove();
+  }
+  expect(existsSync(`${mount}/${name}`)).toBe(false);
 });
 
 /** Scheduling policy of the pager's refine threads, by /proc/PID/task/TID/stat. */

@@ -3,8 +3,8 @@ import type { Range } from '../native/process.js';
 import { pageOut, vectorsOf, type AdviceOptions } from './pageout.js';
 import { touch, type Target } from './restore.js';
 
-/** Pages mapped back at a time before they go again: what is present in between stays small. */
-const CHUNK_BYTES = 256 * PAGE;
+/** Pages mapped back at a time before they go again: what is present in between stays small, and so does what the end of a window waits for. */
+const CHUNK_BYTES = 64 * PAGE;
 
 /**
  * Gives the memory of pages that are out back to the host. On a device that writes asynchronously MADV_PAGEOUT leaves

@@ -6,7 +6,7 @@ import { SEGMENT, Super } from '../store/layout.js';
 import { mapPack, unmapPack, type PackMapping } from '../store/packs.js';
 import { createMemoryFile } from '../store/memory-file.js';
 import { formatStore, openStore, Tables, type StoreMapping } from '../store/tables.js';
-import { createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
+import { Counter, createVolatile, memoryBytes, Volatile } from '../store/volatile.js';
 import { storeMemory } from './accounting.js';
 import { Attention } from './requests/attention.js';
 import type { ChannelPlan } from './requests/channel.js';
@@ -14,6 +14,7 @@ import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
 import { createReadLog } from './requests/read-log.js';
 import { RefineQueue } from './refine/refine-queue.js';
+import { Urgency } from './refine/urgency.js';
 import type {
   DataLoopInput,
   DataLoopNotice,
@@ -35,6 +36,7 @@ export class Engine {
   tables: Tables;
   readonly shared: Volatile;
   readonly queue: RefineQueue;
+  readonly urgency = new Urgency();
   readonly packs = new Map<number, PackMapping>();
   /** Told of every pack that is loaded (with its path) or let go (null). */
   packChanged: (pack: number, path: string | null) => void = () => {};
@@ -81,6 +83,8 @@ export class Engine {
       sequence: () => Atomics.load(superblock, Super.SEQUENCE),
       clusters: options.encoding.clusters,
       templateSize: (pack) => (this.packs.get(pack)?.sections.map[1] ?? 0) / Uint32Array.BYTES_PER_ELEMENT,
+      filled: () => this.shared.counters[Counter.STAGED_BYTES] / stagingBytes,
+      urgency: this.urgency,
       trained: (trained) => void this.request({ op: 'addDictionary', trained }),
     });
   }

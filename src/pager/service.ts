@@ -143,7 +143,7 @@ export class PagerService {
   /** Drains, then ends the process; rejects, and stays, when the memory does not suffice. */
   private async leave(): Promise<void> {
     await (this.draining ??= this.drain().finally(() => (this.draining = undefined)));
-    setTimeout(() => finish(this.charge.options.runtimeDir, 0), ANSWER_MS);
+    setTimeout(() => this.finish(0), ANSWER_MS);
   }
 
   /** Resolves, or ends the process, when the device is gone; rejects when the data loop has died. */
@@ -156,7 +156,7 @@ export class PagerService {
     if (this.draining !== undefined || this.drained) return;
     this.charge.log('the device is gone: somebody else took it away');
     await this.keeper.dismiss();
-    finish(this.charge.options.runtimeDir, 1);
+    this.finish(1);
   }
 
   private async drain(): Promise<void> {
@@ -176,10 +176,12 @@ export class PagerService {
     await frontEnd.detach();
     this.drained = true;
   }
-}
 
-function finish(runtimeDir: string, status: number): never {
-  // The lock's file stays: removing it would let two pagers lock two files of one name.
-  rmSync(pagerSocket(runtimeDir), { force: true });
-  process.exit(status);
+  private finish(status: number): never {
+    const { engine, options } = this.charge;
+    engine.urgency.end();
+    // The lock's file stays: removing it would let two pagers lock two files of one name.
+    rmSync(pagerSocket(options.runtimeDir), { force: true });
+    process.exit(status);
+  }
 }

@@ -101,7 +101,7 @@ export type RefineRequest =
 /**
  * How many of a batch were looked at before it was done or its window closed, which of these are still to be refined, how many
  * bytes they became smaller by and the processor time that took; that
- * a pack is let go; the slot at which to go on putting pages together, or making unclaimed ones smaller (-1: all were looked at);
+ * a pack is let go; its thread, when it starts; the slot at which to go on putting pages together, or making unclaimed ones smaller (-1: all were looked at);
  * or what came of making a dictionary, which a worker that `trains` does behind its batch, when its owner no longer waits for it.
  * `endedAtMs`: when the worker had nothing of the owner in hand any more, on the host's monotonic clock.
  */
@@ -118,4 +118,5 @@ export type RefineReply =
   | { trained: Trained | null }
   | { owner: number; clusteredTo: number; endedAtMs: number }
   | { owner: 0; shrunkTo: number }
-  | { released: number };
+  | { released: number }
+  | { thread: number };

@@ -8,6 +8,7 @@ import { Backlog, NO_PAGES, type Pages } from './backlog.js';
 import { Gains } from './gains.js';
 import type { RefineTimes } from '../protocol.js';
 import type { RefineReply, RefineRequest } from '../threads.js';
+import type { Urgency } from './urgency.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
 const BATCH_PAGES = 64;
@@ -58,6 +59,9 @@ export interface RefineQueueOptions {
   clusters: boolean;
   /** How many addresses a template has, in pages. */
   templateSize(pack: number): number;
+  /** Staged bytes over the bytes of staging there are. */
+  filled(): number;
+  urgency: Pick<Urgency, 'add' | 'drop' | 'update' | 'hasten' | 'settle'>;
   /** Is called with every dictionary that a worker has made. */
   trained(trained: Trained): void;
 }
@@ -80,6 +84,8 @@ export class RefineQueue {
   private readonly busy = new Map<Worker, Job>();
   private readonly releases = new Map<number, () => void>();
   private readonly workers = new Set<Worker>();
+  /** Their threads, once known. */
+  private readonly tids = new Map<Worker, number>();
   /** Those that make a dictionary. */
   private readonly training = new Set<Worker>();
   /** Which pages are made smaller if nobody has claimed them, and from which slot on (-1: done, or being done). */
@@ -103,6 +109,8 @@ export class RefineQueue {
   /** A worker died; what it had in hand stays as it was written. */
   leave(worker: Worker): void {
     this.workers.delete(worker);
+    this.options.urgency.drop(this.tids.get(worker) ?? 0);
+    this.tids.delete(worker);
     this.training.delete(worker);
     for (const released of this.releases.values()) released();
     const job = this.busy.get(worker);
@@ -150,6 +158,7 @@ export class RefineQueue {
     queue.open = false;
     for (const flows of [this.refining, this.deferring, this.clustering]) flows.leave(owner);
     if (queue.working === 0) return Promise.resolve();
+    for (const [worker, job] of this.busy) if (job.owner === owner) this.hasten(worker);
     return new Promise((resolve) => queue.idle.push(resolve));
   }
 
@@ -192,14 +201,24 @@ export class RefineQueue {
     if (left === 0) return;
     await new Promise<void>((resolve) => {
       this.releases.set(pack, () => --left === 0 && resolve());
-      for (const worker of this.workers)
+      for (const worker of this.workers) {
         worker.postMessage({ op: 'removePack', pack } satisfies RefineRequest);
+        // Somebody waits for it, and idle work may never get a processor.
+        this.hasten(worker);
+      }
     });
     this.releases.delete(pack);
   }
 
   private take(worker: Worker, reply: RefineReply): void {
-    if ('released' in reply) return void this.releases.get(reply.released)?.();
+    if ('thread' in reply) {
+      this.tids.set(worker, reply.thread);
+      return this.options.urgency.add(reply.thread);
+    }
+    if ('released' in reply) {
+      this.settle(worker);
+      return this.releases.get(reply.released)?.();
+    }
     if ('trained' in reply) {
       this.training.delete(worker);
       if (reply.trained !== null) this.options.trained(reply.trained);
@@ -207,6 +226,7 @@ export class RefineQueue {
     }
     const job = this.busy.get(worker)!;
     this.busy.delete(worker);
+    if (this.releases.size === 0) this.settle(worker);
     if ('shrunkTo' in reply) {
       this.shrinkFrom = reply.shrunkTo;
       return this.dispatch();
@@ -250,7 +270,17 @@ export class RefineQueue {
     else this.clustering.leave(owner);
   }
 
+  private hasten(worker: Worker): void {
+    const tid = this.tids.get(worker);
+    if (tid !== undefined) this.options.urgency.hasten(tid);
+  }
+
+  private settle(worker: Worker): void {
+    this.options.urgency.settle(this.tids.get(worker) ?? 0);
+  }
+
   private dispatch(): void {
+    this.options.urgency.update(this.options.filled());
     for (const worker of this.workers) {
       if (this.busy.has(worker) || this.training.has(worker)) continue;
       const given =

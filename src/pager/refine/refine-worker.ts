@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { nameThread, threadCpuMs } from '../../native/process.js';
+import { gettid, nameThread, threadCpuMs } from '../../native/process.js';
 import { monotonicMs } from '../../schedule/clock.js';
 import { Clusterer, PASS_PAGES } from '../../store/clusterer.js';
 import { PackSet } from '../../store/packs.js';
@@ -7,7 +7,7 @@ import { Refiner } from '../../store/refiner.js';
 import { Tables } from '../../store/tables.js';
 import { Counter, OWNER_STATS, OwnerStat, Volatile } from '../../store/volatile.js';
 import { Attention } from '../requests/attention.js';
-import { Urgency } from './urgency.js';
+import { shareAt } from './urgency.js';
 import type { RefineReply, RefineRequest, RefineWorkerInput } from '../threads.js';
 
 /**
@@ -35,7 +35,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   refiner.options = { ...input.encoding, ...encoding };
   const pack = packs.get(batch.pack);
   const filled = shared.counters[Counter.STAGED_BYTES] / input.stagingBytes;
-  refiner.hurried = urgency.update(filled) !== 'idle';
+  refiner.hurried = shareAt(filled) !== 'idle';
   refiner.rushed = !batch.deferred && filled >= RUSH;
   const deferred: number[] = [];
   const before = threadCpuMs();
@@ -60,7 +60,6 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
 }
 
 function shrink({ unclaimed, from }: RefineRequest & { op: 'shrink' }): RefineReply {
-  urgency.update(shared.counters[Counter.STAGED_BYTES] / input.stagingBytes);
   let shrunkTo = from;
   for (let done = 0; done < PASS_PAGES && shrunkTo >= 0; done += RESULTS_A_RING) {
     shrunkTo = refiner.shrink(unclaimed, shrunkTo, RESULTS_A_RING);
@@ -79,9 +78,8 @@ function cluster({ task, from }: RefineRequest & { op: 'cluster' }): RefineReply
   return { owner, clusteredTo, endedAtMs: monotonicMs() };
 }
 
-const urgency = new Urgency();
-urgency.update(0);
 nameThread(`refine-${input.worker}`);
+port.postMessage({ thread: gettid() } satisfies RefineReply);
 port.on('message', (request: RefineRequest) => {
   if (request.op === 'addPack') packs.add(request.mapping);
   else if (request.op === 'removePack') {

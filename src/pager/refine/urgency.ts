@@ -1,4 +1,5 @@
-import { schedule, gettid } from '../../native/process.js';
+import { schedule } from '../../native/process.js';
+import { CpuGroup } from './cpu-group.js';
 
 /**
  * How much a refine worker may take of a processor that others want too, by how full staging is. A page that waits costs
@@ -10,20 +11,62 @@ const STEPS = [
   { from: 0, share: 'idle' },
 ] as const;
 export type Share = (typeof STEPS)[number]['share'];
+/** Nice value of a worker that has only the page in hand to finish. */
+const HASTE = -20;
 
 /** `filled`: staged bytes over the bytes of staging there are. */
 export const shareAt = (filled: number): Share => STEPS.find(({ from }) => filled >= from)!.share;
 
-/** Sets the calling thread's share when another one has become due. */
+/** Sets what the refine workers' threads get of the processors. */
 export class Urgency {
-  private share: Share | undefined;
+  /** Made with the first thread: a standby has none. */
+  private group: CpuGroup | null | undefined;
+  private readonly tids = new Set<number>();
+  private readonly hastened = new Set<number>();
+  private share: Share = 'idle';
 
-  /** Returns the share. */
-  update(filled: number): Share {
+  add(tid: number): void {
+    if (this.group === undefined) this.group = CpuGroup.make();
+    this.tids.add(tid);
+    this.place(tid);
+  }
+
+  drop(tid: number): void {
+    this.tids.delete(tid);
+    this.hastened.delete(tid);
+  }
+
+  update(filled: number): void {
     const share = shareAt(filled);
-    if (share === this.share) return share;
+    if (share === this.share) return;
     this.share = share;
-    schedule(gettid(), share);
-    return share;
+    this.group?.set(share);
+    for (const tid of this.tids) if (!this.hastened.has(tid)) schedule(tid, share);
+  }
+
+  /** Its window is over: the page in hand must not wait for a processor until the tool runs. */
+  hasten(tid: number): void {
+    this.hastened.add(tid);
+    try {
+      this.group?.leave(tid);
+      schedule(tid, HASTE);
+    } catch {
+      // Not permitted, or it has just ended: then it takes as long as it takes.
+    }
+  }
+
+  /** It has nothing of that window in hand any more. */
+  settle(tid: number): void {
+    if (this.hastened.delete(tid)) this.place(tid);
+  }
+
+  /** At the end of the process. */
+  end(): void {
+    this.group?.remove();
+  }
+
+  private place(tid: number): void {
+    this.group?.enter(tid);
+    schedule(tid, this.share);
   }
 }

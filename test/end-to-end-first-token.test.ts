@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { quantile } from '../src/bench/stats.js';
 import { Family } from './support/family.js';
 import { testRandom } from './support/seed.js';
 import { Service, swappedBytes } from './support/service.js';
@@ -9,7 +10,8 @@ const LIMIT = { timeout: 120_000 };
 const MIB = 2 ** 20;
 /** 64 MiB take some 300 ms to go out: time enough to be stopped in the midst of it. */
 const PAGES = 16_384;
-const WINDOWS = 24;
+/** More give a figure for the 99th percentile; a run of 100 takes some 80 s. */
+const WINDOWS = Number(process.env.AGENTZIP_TEST_WINDOWS ?? 24);
 
 let service: Service;
 let family: Family;
@@ -35,6 +37,7 @@ test('after the first token nothing more of a window goes out or is refined', LI
   await client.putSandbox('one', { pids: [pid] });
   const summary = async () => JSON.stringify((await client.getSandbox('one')).lastWindow);
   let cut = 0;
+  const sentMs: number[] = [];
   for (let window = 0; window < WINDOWS; window++) {
     const fill = window === 0 ? `mix 0 ${PAGES}` : `rewrite ${window} 0 ${PAGES}`;
     expect(await family.ask('one', fill)).toBe('ok');
@@ -43,6 +46,7 @@ test('after the first token nothing more of a window goes out or is refined', LI
     // Some in the midst of going out, whatever this machine takes for it, and some later.
     const enough = (random.below(1300) / 1000) * PAGES * 4096;
     for (let waited = 0; swappedBytes(pid) < enough && waited < 400; waited++) await sleep(1);
+    sentMs.push(performance.timeOrigin + performance.now());
     await service.event('llm_first_token', 'one');
     // The call in hand may still be going on; the window is told of when that has ended.
     await expect.poll(summary).not.toBe(ended);
@@ -62,11 +66,13 @@ test('after the first token nothing more of a window goes out or is refined', LI
   expect(windows).toHaveLength(WINDOWS);
   const stops = windows.map((span) => Number(attribute(span, 'agentzip.window.stop_ms')));
   expect(stops.every((ms) => ms >= 0)).toBe(true);
-  const [median, last] = [0.5, 1].map(
-    (share) => stops.toSorted((a, b) => a - b)[Math.ceil(share * WINDOWS) - 1],
+  const endedMs = windows.map(({ endTimeUnixNano }) => Number(BigInt(endTimeUnixNano) / 1000n) / 1000);
+  const all = stops.map((ms, window) => ms + Math.max(0, endedMs[window] - sentMs[window]));
+  const [stopped, since] = [stops, all].map((times) =>
+    [0.5, 0.9, 0.99, 1].map((share) => quantile(times, share).toFixed(2)).join(' / '),
   );
   process.stdout.write(
     `first token: ${cut} of ${WINDOWS} windows of ${(PAGES * 4096) / MIB} MiB were cut short; work had stopped after ` +
-      `${median.toFixed(2)} ms (median), ${last.toFixed(2)} ms at most\n`,
+      `${stopped} ms (p50 / p90 / p99 / most), ${since} ms from the sending of the event on\n`,
   );
 });

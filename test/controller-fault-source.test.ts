@@ -103,7 +103,7 @@ test('what a pager reads that has taken over is known too; of one that does not 
   expect(tryLock(lock)).toBe(true);
   await pagerOf({ ...rest, ...answers() });
   const policy = withDefaults({ paths: { stateDir: folder, runtimeDir: folder } });
-  const telemetry = createTelemetry(policy.otel, { version: 'test' });
+  const telemetry = createTelemetry(policy.otel, { version: 'test', instance: 'test' });
   const controller = await AgentController.over(
     client,
     new Policies(new LivePolicy(policy)),

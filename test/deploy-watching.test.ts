@@ -120,7 +120,7 @@ describe('the collector of a fleet', () => {
 
   it('names hosts by an attribute that is sent', () => {
     const [step] = collector.processors.resource.attributes as Record<string, string>[];
-    const { attributes } = resourceOf({ version: '1.2.3' });
+    const { attributes } = resourceOf({ version: '1.2.3', instance: 'i' });
     expect(Object.keys(attributes)).toEqual(expect.arrayContaining([step.key, step.from_attribute]));
   });
 });

@@ -7,6 +7,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createMetrics, type Reading } from '../src/otel/metrics.js';
 import { ATTRIBUTES, METRICS } from '../src/otel/names.js';
 import { instanceId, resourceOf } from '../src/otel/resource.js';
+import { prometheusText } from '../src/plugin/prometheus.js';
+import { PlayedController } from './support/played-status.js';
 import { createTelemetry } from '../src/otel/telemetry.js';
 import type { OtelSettings } from '../src/otel/settings.js';
 import { sizeAttributes, WindowSpan } from '../src/otel/window.js';
@@ -157,6 +159,15 @@ describe('a collector', () => {
     expect(valueOf(resource, 'os.type')).toBe('linux');
     expect(valueOf(resource, 'process.pid')).toBe(process.pid);
     expect(valueOf(resource, 'telemetry.sdk.language')).toBe('nodejs');
+    // What the status says of it, and so a scrape.
+    expect(Object.fromEntries(resource.map(({ key }) => [key, String(valueOf(resource, key))]))).toEqual(
+      telemetry.resource,
+    );
+    const scrape = prometheusText({
+      ...(await new PlayedController(1).status()),
+      resource: telemetry.resource,
+    });
+    expect(scrape).toMatch(/^target_info\{.*service_instance_id="test".*\} 1$/m);
 
     const spans = spansOf(body);
     expect(spans.map((span) => span.name).sort()).toEqual([

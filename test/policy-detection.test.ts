@@ -63,7 +63,7 @@ beforeEach(async () => {
   pager = started.pager;
   live = new LivePolicy(given());
   probes = new QuietProbes();
-  const telemetry = createTelemetry(live.current.otel, { version: 'test' });
+  const telemetry = createTelemetry(live.current.otel, { version: 'test', instance: 'test' });
   const policies = new Policies(live);
   controller = await AgentController.over(started.client, policies, telemetry, {
     ...{ probes: probes as unknown as Probes, reads: null, warnings: [] },

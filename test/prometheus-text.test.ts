@@ -77,11 +77,7 @@ describe('a scrape', () => {
   it('says whose it is as OpenTelemetry does: target_info', async () => {
     const given = await status();
     const target = parsed(prometheusText(given)).find(({ name }) => name === 'target_info');
-    const labels = {
-      service_name: 'agentzip',
-      service_version: '0.0.0',
-      service_instance_id: String(given.pid),
-    };
+    const labels = { service_name: 'agentzip', service_instance_id: 'i-1', k8s_pod_name: 'p' };
     expect(target?.samples).toEqual([['target_info', labels, 1]]);
   });
 

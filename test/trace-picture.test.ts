@@ -19,7 +19,7 @@ const START = 1_700_000_000_000;
 /** Spans as the product writes them: a window of 4 s with its steps, and one in which nothing was done. */
 async function record(): Promise<string> {
   const file = `${folder}/spans`;
-  const telemetry = createTelemetry({ ...DEFAULT_POLICY.otel, file }, { version: 'test' });
+  const telemetry = createTelemetry({ ...DEFAULT_POLICY.otel, file }, { version: 'test', instance: 'test' });
   const { tracer } = telemetry;
   const at = (ms: number): number => START + ms;
   WindowSpan.start(tracer, 'idle', null, undefined, at(0)).end('shutdown', {}, at(9000));

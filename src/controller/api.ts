@@ -270,6 +270,8 @@ export interface Status {
   uptimeMs: number;
   enabled: boolean;
   pid: number;
+  /** Attributes of its OpenTelemetry resource: whose spans and metrics these are. */
+  resource: Record<string, string>;
   pager: {
     pid: number;
     device: string;

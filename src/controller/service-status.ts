@@ -23,6 +23,7 @@ export function serviceStatus(context: Context, pager: PagerStatus, own: OwnStat
     uptimeMs: Date.now() - own.startedAt,
     enabled: own.enabled && compresses(policy.mode),
     pid: process.pid,
+    resource: context.telemetry.resource,
     pager: {
       pid: info.pid,
       device: info.device,

@@ -13,8 +13,8 @@ import { RESOURCE } from './names.js';
 /** Who emits: attributes of the OpenTelemetry resource. */
 export interface Emitter {
   version: string;
-  /** Tells apart several AgentZips; default: the process id. */
-  instance?: string;
+  /** Tells apart several AgentZips: see instanceId. */
+  instance: string;
 }
 
 /** Of UUIDs of version 5 for `service.instance.id`, as OpenTelemetry's semantic conventions want it. */
@@ -27,7 +27,7 @@ const ARCHITECTURES: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd6
  * What every span and metric says of its sender. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME go before it: who runs us in a
  * container knows the host's name better.
  */
-export function resourceOf({ version, instance = String(process.pid) }: Emitter): Resource {
+export function resourceOf({ version, instance }: Emitter): Resource {
   const own = resourceFromAttributes({
     [RESOURCE.serviceName]: 'agentzip',
     [RESOURCE.serviceVersion]: version,

@@ -1,6 +1,7 @@
 import type { Meter, Tracer } from '@opentelemetry/api';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import type { Resource } from '@opentelemetry/resources';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import {
   AlwaysOffSampler,
@@ -22,6 +23,8 @@ export interface Telemetry {
   /** Those of now; another one after {@link Telemetry.renew}. */
   readonly tracer: Tracer;
   readonly meter: Meter;
+  /** What every span and metric says of its sender. */
+  readonly resource: Readonly<Record<string, string>>;
   /** Spans lost so far because a collector or file did not take them. */
   droppedSpans(): number;
   /** Other settings from now on; what has been recorded goes where it was to go. Throws AZ_OTEL_FILE, and changes nothing. */
@@ -40,8 +43,7 @@ class Providers {
   private readonly tracers: BasicTracerProvider;
   private readonly meters: MeterProvider;
 
-  constructor(settings: OtelSettings, emitter: Emitter, exporter?: SpanExporter) {
-    const resource = resourceOf(emitter);
+  constructor(settings: OtelSettings, emitter: Emitter, resource: Resource, exporter?: SpanExporter) {
     const exporters = [...spanExporters(settings), ...(exporter === undefined ? [] : [exporter])];
     this.queues = exporters.map(
       (each) => new SpanQueue({ exporter: each, maxSpans: settings.maxQueueSpans, shutdownMs: SHUTDOWN_MS }),
@@ -80,7 +82,8 @@ export function createTelemetry(
 ): Telemetry {
   // The host's own exporter outlives a change of settings.
   const lasting = exporter && { export: exporter.export.bind(exporter), shutdown: async () => {} };
-  let now = new Providers(settings, emitter, lasting);
+  const resource = resourceOf(emitter);
+  let now = new Providers(settings, emitter, resource, lasting);
   const past: Providers[] = [];
   const ending: Promise<void>[] = [];
   return {
@@ -90,10 +93,13 @@ export function createTelemetry(
     get meter() {
       return now.meter;
     },
+    resource: Object.fromEntries(
+      Object.entries(resource.attributes).map(([name, value]) => [name, String(value)]),
+    ),
     onRenew: () => {},
     droppedSpans: () => [...past, now].reduce((sum, each) => sum + each.dropped(), 0),
     renew(next) {
-      const providers = new Providers(next, emitter, lasting);
+      const providers = new Providers(next, emitter, resource, lasting);
       past.push(now);
       ending.push(now.shutdown());
       now = providers;

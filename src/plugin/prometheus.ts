@@ -1,8 +1,3 @@
-import {
-  ATTR_SERVICE_INSTANCE_ID,
-  ATTR_SERVICE_NAME,
-  ATTR_SERVICE_VERSION,
-} from '@opentelemetry/semantic-conventions';
 import type { Status, TemplateStatus } from '../controller/api.js';
 import { ATTRIBUTES, METRICS, type MetricName } from '../otel/names.js';
 
@@ -118,11 +113,10 @@ export function prometheusText(status: Status): string {
     { [LABELS.encoding]: encoding },
     pages,
   ]);
-  const target = {
-    [labelName(ATTR_SERVICE_NAME)]: 'agentzip',
-    [labelName(ATTR_SERVICE_VERSION)]: status.version,
-    [labelName(ATTR_SERVICE_INSTANCE_ID)]: String(status.pid),
-  };
+  // All of the resource, as OpenTelemetry has it in Prometheus.
+  const target = Object.fromEntries(
+    Object.entries(status.resource).map(([name, value]) => [labelName(name), value]),
+  );
   const lines = [
     '# HELP target_info Target metadata',
     '# TYPE target_info gauge',

@@ -34,7 +34,7 @@ export class Bench {
     const { pager, client } = await ScriptedPager.start(script);
     const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
     const live = new LivePolicy(policy);
-    const telemetry = createTelemetry(policy.otel, { version: 'test' });
+    const telemetry = createTelemetry(policy.otel, { version: 'test', instance: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });
     const source = { probes, reads: null, warnings: [] };
     const policies = new Policies(live);

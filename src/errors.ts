@@ -31,6 +31,10 @@ export const ERRORS = {
     '{device} does not write back ({command}): {reason}',
     'see the kernel log for errors of the device behind it; what was not written stays in memory',
   ],
+  AZ_RECLAIM: [
+    'memory.reclaim of {cgroup} is refused: {reason}',
+    'give the service write access to the cgroups of its sandboxes; until then their shared memory stays where it is',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

@@ -20,7 +20,7 @@ function sentry(id: string, ...more: string[]): Promise<Impostor> {
   return layout.start('usr/bin/runsc', [...args, id], 'runsc-sandbox');
 }
 
-test('a sandbox is its sentry and gofers; memory that many map together is observed', async () => {
+test('a sandbox is its sentry and gofers; memory that they map together goes by a cgroup of their own, or is observed', async () => {
   const bundle = layout.folder('bundle');
   const annotations = {
     'io.kubernetes.cri.image-name': 'img:1',
@@ -42,12 +42,21 @@ test('a sandbox is its sentry and gofers; memory that many map together is obser
   expect(sandbox.pids).toEqual([boot.pid, gofer.pid]);
   expect(await found(other.pid)).toEqual([]);
   expect(sandbox.why).toContain('no memory.reclaim');
-  const cgroup = new ProcFolder().cgroup(boot.pid) ?? '';
-  layout.file(`sys/fs/cgroup${cgroup}/memory.reclaim`, '');
+  const cgroup = `sys/fs/cgroup${new ProcFolder().cgroup(boot.pid) ?? ''}`;
+  layout.file(`${cgroup}/memory.reclaim`, '');
+  layout.file(`${cgroup}/cgroup.procs`, `${boot.pid}\n${gofer.pid}\n${other.pid}\n`);
+  const [shared] = await found(boot.pid);
+  expect(shared).toMatchObject({ mode: 'observe', why: expect.stringContaining('other processes') });
+  expect(shared.reclaimCgroup).toBeUndefined();
+  layout.file(`${cgroup}/cgroup.procs`, `${boot.pid}\n${gofer.pid}\n`);
   expect((await found(boot.pid))[0]).toMatchObject({
-    mode: 'observe',
-    why: expect.stringContaining('whose'),
+    mode: 'reclaim',
+    why: expect.stringContaining('memory.reclaim of its cgroup'),
+    reclaimCgroup: layout.path(cgroup),
+    hazards: ['shared_memfd'],
   });
+  layout.file(`${cgroup}/memory.swap.max`, '0');
+  expect((await found(boot.pid))[0]).toMatchObject({ mode: 'observe', hazards: ['shared_memfd', 'no_swap'] });
 });
 
 test('what a container of the sandbox says is found in its state file', async () => {

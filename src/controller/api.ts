@@ -21,6 +21,9 @@ export type PhaseSource = 'host' | 'probes' | 'none';
 /** `observe`: seen and measured, never paged out. */
 export type SandboxMode = 'reclaim' | 'observe';
 
+/** By what a sandbox's memory is sent out: page by page through its processes; through its cgroup too. */
+export type Actuator = 'process_madvise' | 'memory.reclaim';
+
 export interface SandboxSpec {
   /** Template the sandbox started from; without one its pages are never shared with a template. */
   template?: string;
@@ -173,7 +176,7 @@ export interface WouldPageOut {
 
 /** Why something is as it is. */
 export interface Decision {
-  /** `mode`, `trust domain`, `template`, `phase`, `wait`, `last window` or `prefetch`. */
+  /** `mode`, `actuator`, `trust domain`, `template`, `phase`, `wait`, `last window` or `prefetch`. */
   what: string;
   /** Null: there is none. */
   value: string | null;
@@ -198,6 +201,8 @@ export interface SandboxStatus {
   /** Adapter that found it; null: a host has registered it. */
   host: string | null;
   mode: SandboxMode;
+  /** By what it is paged out; null: it is only observed. */
+  actuator: Actuator | null;
   /** Why it is treated so, in the words of its adapter. */
   why: string | null;
   /** What forbids or bounds taking its memory, as far as its adapter can see: see src/hosts/adapter.ts. */
@@ -205,9 +210,15 @@ export interface SandboxStatus {
   phase: Phase;
   phaseSource: PhaseSource;
   pids: number[];
-  /** Present, anonymous and exclusive (pagemap bits 63, not 61, 56) at the last look. */
+  /**
+   * Present, anonymous and exclusive (pagemap bits 63, not 61, 56) at the last look. With the actuator memory.reclaim what its
+   * cgroup has of anonymous and shared memory.
+   */
   ownedBytes: number;
-  /** Pages out on our device, in bytes of uncompressed memory, at the last look. */
+  /**
+   * Pages out on our device, in bytes of uncompressed memory, at the last look. With the actuator memory.reclaim all that
+   * its cgroup has in swap; the store keeps most of it as nobody's, so that it is not in `storedBytes`.
+   */
   swappedBytes: number;
   /** Pages that the store keeps for it: those that are out, and those put back and not written since. */
   storedPages: number;

@@ -1,6 +1,6 @@
 import { matching } from '../policy/overrides.js';
 import { leastWindowMs } from './windows/admission.js';
-import type { Decision, Explanation, SkipReason } from './api.js';
+import type { Actuator, Decision, Explanation, SkipReason } from './api.js';
 import type { Context } from './context.js';
 import { trustDomain } from './claims/domain.js';
 import { compresses, whoseOf } from './policies.js';
@@ -27,6 +27,17 @@ function mode({ policies }: Context, sandbox: Sandbox, enabled: boolean): Decisi
   ];
   const because = stops.length === 0 ? source : `${source}; nothing goes out: ${stops.join(', ')}`;
   return { what: 'mode', value, because, numbers: {} };
+}
+
+const ACTUATORS: Record<Actuator, string> = {
+  process_madvise: 'its pages are its own, and its processes can be told to page them out one by one',
+  'memory.reclaim':
+    'its processes map its memory together: its cgroup is told to reclaim it, and the store shares it with nothing',
+};
+
+function actuator({ actuator: value, finding }: Sandbox): Decision {
+  const because = value === null ? (finding?.why ?? 'its host has it observed') : ACTUATORS[value];
+  return { what: 'actuator', value, because, numbers: {} };
 }
 
 function domain({ policies }: Context, sandbox: Sandbox): Decision {
@@ -112,6 +123,7 @@ export function explain(context: Context, sandbox: Sandbox, enabled: boolean): E
     id: sandbox.id,
     decisions: [
       mode(context, sandbox, enabled),
+      actuator(sandbox),
       domain(context, sandbox),
       template(context, sandbox),
       phase(context, sandbox),

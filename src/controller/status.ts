@@ -1,4 +1,5 @@
 import { AgentZipError } from '../errors.js';
+import { cgroupMemory } from '../memory/cgroup-reclaim.js';
 import { PAGE } from '../native/libc.js';
 import type { Reading } from '../otel/metrics.js';
 import type { PagerStatus } from '../pager/protocol.js';
@@ -31,6 +32,7 @@ export function sandboxStatus(
     ownedPages += look?.ownedPages ?? 0;
     swappedPages += look?.swappedPages ?? 0;
   }
+  const shared = sandbox.reclaimCgroup === null ? null : cgroupMemory(sandbox.reclaimCgroup);
   const stored = pager.owners.find(({ owner }) => owner === sandbox.id);
   const storedPages = stored?.slots ?? 0;
   const storedBytes = stored?.storedBytes ?? 0;
@@ -40,13 +42,14 @@ export function sandboxStatus(
     tenant: sandbox.spec.tenant ?? sandbox.id,
     host: sandbox.finding?.host ?? null,
     mode: sandbox.mode,
+    actuator: sandbox.actuator,
     why: sandbox.finding?.why ?? null,
     hazards: sandbox.finding?.hazards ?? [],
     phase: sandbox.phase,
     phaseSource: sandbox.phaseSource,
     pids: [...sandbox.members.keys()],
-    ownedBytes: ownedPages * PAGE,
-    swappedBytes: swappedPages * PAGE,
+    ownedBytes: shared?.presentBytes ?? ownedPages * PAGE,
+    swappedBytes: shared?.outBytes ?? swappedPages * PAGE,
     storedPages,
     storedBytes,
     ratio: storedBytes > 0 ? (storedPages * PAGE) / storedBytes : null,

@@ -17,6 +17,8 @@ export interface FoundSandbox extends ProcessSpec {
   /** Where the memory file is that its guest memory is a private mapping of, in terms of this process. */
   memoryFile?: string;
   tenant?: string;
+  /** Folder of a cgroup of its own, where memory.reclaim takes what no single process can be told to page out. */
+  reclaimCgroup?: string;
   /** `observe`: seen and counted, never paged out. */
   mode: 'reclaim' | 'observe';
   /** Why it is treated so, a sentence for operators. */

@@ -1,3 +1,4 @@
+import { isGuestFile } from '../memory/memory-files.js';
 import type { Hazard } from './adapter.js';
 
 /** The file that guest memory is a private mapping of: a snapshot's, and so the template of what runs on it. */
@@ -32,8 +33,6 @@ interface Mapping {
 const HEADER = /^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ (\S+) (\d+) *(.*)$/;
 const FIELD = /^(Size|KernelPageSize|VmFlags): *(.*?)(?: kB)?$/;
 
-/** Memory files in which monitors keep guests: Firecracker's, gVisor's, Cloud Hypervisor's. */
-const MEMFD = /^\/memfd:(guest_mem|runsc-memory|ch_ram)\b/;
 /** Smaller mappings are the monitor's own: heaps of allocators, stacks, queues of devices. */
 const GUEST_KIB = 16 << 10;
 
@@ -68,7 +67,7 @@ function parse(smaps: string): Mapping[] {
 
 /** Guest memory is written to and not run: the program and its libraries are none. */
 function holdsGuest({ permissions, path, sizeKiB }: Mapping): boolean {
-  if (MEMFD.test(path)) return true;
+  if (isGuestFile(path)) return true;
   return permissions.startsWith('rw-') && sizeKiB >= GUEST_KIB && path !== '[heap]' && path !== '[stack]';
 }
 
@@ -115,6 +114,9 @@ export interface Snapshots {
   prePause: boolean;
 }
 
+/** `byCgroup`: memory that is mapped shared goes out by the cgroup, which is the sandbox's own. */
+export type Ways = Snapshots & { byCgroup?: boolean };
+
 export interface Verdict {
   mode: 'reclaim' | 'observe';
   why: string;
@@ -142,12 +144,15 @@ const forbids = (hazards: readonly Hazard[]): string =>
     .join('; ');
 
 /** Hazards win: whatever the platform and its settings say, memory that must not be touched is only observed. */
-export function judge(memory: GuestMemory | null, { loseSwapped, prePause }: Snapshots): Verdict {
+export function judge(
+  memory: GuestMemory | null,
+  { loseSwapped, prePause, byCgroup = false }: Ways,
+): Verdict {
   if (memory === null) return { mode: 'observe', why: 'it has no guest memory yet', hazards: [] };
   const hazards: Hazard[] = [...memory.hazards];
   // What can not be swapped can not be lost by it.
   if (loseSwapped && !hazards.includes('hugetlb')) hazards.push('swap_loses_snapshot');
-  const forbidden = forbids(hazards);
+  const forbidden = forbids(hazards.filter((hazard) => !(byCgroup && hazard === 'shared_memfd')));
   if (forbidden !== '') return { mode: 'observe', why: forbidden, hazards };
   if (loseSwapped && !prePause) {
     return {
@@ -156,7 +161,11 @@ export function judge(memory: GuestMemory | null, { loseSwapped, prePause }: Sna
       hazards,
     };
   }
-  const what = memory.kind === 'memory_file' ? 'a private mapping of its memory file' : 'private pages';
+  const what = {
+    private: 'private pages',
+    memory_file: 'a private mapping of its memory file',
+    memfd: 'a memory file that goes out by memory.reclaim of its cgroup, in pages',
+  }[memory.kind];
   const hook = loseSwapped ? '; its platform asks for pre-pause, which puts all of it back' : '';
   return { mode: 'reclaim', why: `guest memory is ${what} of ${memory.pageKiB} KiB${hook}`, hazards };
 }

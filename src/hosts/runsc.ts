@@ -1,5 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { cgroupPids } from '../memory/cgroup.js';
+import { hasReclaim } from '../memory/cgroup-reclaim.js';
 import type { FoundSandbox, HostAdapter } from './adapter.js';
 import { asDeclared, type Declared } from './declared.js';
 import { guestMemory, judge, type Verdict } from './guest-memory.js';
@@ -16,8 +18,6 @@ const TEMPLATE_KEYS = [
 const TENANT_KEYS = ['io.kubernetes.cri.sandbox-namespace', 'io.kubernetes.pod.namespace'];
 
 const SHARED = 'the memory of its programs is a memory file that the sentry and they map together';
-/** Page tables name no slot of a page of shared memory that is out: it could not be told from another sandbox's. */
-const NO_OWNER = 'memory.reclaim would take it, but nothing tells whose the pages are then';
 
 type Annotations = Readonly<Record<string, unknown>>;
 interface Process {
@@ -28,8 +28,8 @@ interface Process {
 /**
  * gVisor. A sandbox is a `runsc-sandbox`, the sentry, and its `runsc-gofer`s. All memory of its programs is one memory file,
  * `runsc-memory`, which the sentry and the processes that run the programs map together: MADV_PAGEOUT leaves pages alone that
- * are mapped more than once (mm/madvise.c), and no page table tells whose they are. What takes them is memory.reclaim on its
- * cgroup, which v1 does not have.
+ * are mapped more than once (mm/madvise.c). What takes them is memory.reclaim on its cgroup, which v1 does not have. No page
+ * table tells whose they are then, so the store keeps them as nobody's: shared with nothing.
  */
 export class RunscAdapter implements HostAdapter {
   readonly name = 'runsc';
@@ -60,27 +60,44 @@ export class RunscAdapter implements HostAdapter {
     const cgroup = this.proc.cgroup(sentry.pid);
     // Gofers serve one container each; what a sandbox has in common is its cgroup.
     const own = gofers.filter(({ pid }) => cgroup !== null && this.proc.cgroup(pid) === cgroup);
+    const pids = [sentry, ...own].map(({ pid }) => pid);
     const notes = this.annotationsOf(sentry);
     const template = valueOf(notes, TEMPLATE_KEYS);
     const tenant = valueOf(notes, TENANT_KEYS);
     const sandbox: FoundSandbox = {
       id: foundId(this.name, sentry.argv.at(-1) ?? ''),
-      pids: [sentry, ...own].map(({ pid }) => pid),
+      pids,
+      // Without directfs a sentry has a user namespace of its own.
+      nested: true,
       ...(template === null ? {} : { template }),
       ...(tenant === null ? {} : { tenant }),
-      ...this.verdict(sentry.pid, cgroup),
+      ...this.verdict(pids, cgroup),
     };
     return asDeclared(this.name, sandbox, this.settings);
   }
 
-  private verdict(pid: number, cgroup: string | null): Verdict {
-    const memory = guestMemory(this.proc.smaps(pid));
-    const hazards = memory?.hazards ?? [];
-    if (memory !== null && !this.proc.maySwap(pid)) hazards.push('no_swap');
-    const verdict = judge(memory, { loseSwapped: false, prePause: false });
-    if (!hazards.includes('shared_memfd')) return verdict;
-    const reclaim = cgroup !== null && existsSync(join(this.root, 'sys/fs/cgroup', cgroup, 'memory.reclaim'));
-    return { ...verdict, why: `${SHARED}; ${reclaim ? NO_OWNER : 'its cgroup has no memory.reclaim'}` };
+  private verdict(pids: readonly number[], cgroup: string | null): Verdict & { reclaimCgroup?: string } {
+    const [sentry] = pids;
+    const memory = guestMemory(this.proc.smaps(sentry));
+    if (memory !== null && !this.proc.maySwap(sentry)) memory.hazards.push('no_swap');
+    const way = { loseSwapped: false, prePause: false };
+    if (memory === null || !memory.hazards.includes('shared_memfd')) return judge(memory, way);
+    const folder = join(this.root, 'sys/fs/cgroup', cgroup ?? '');
+    const obstacle = this.obstacle(pids, cgroup, folder);
+    if (obstacle === null) return { ...judge(memory, { ...way, byCgroup: true }), reclaimCgroup: folder };
+    return { ...judge(memory, way), why: `${SHARED}; ${obstacle}` };
+  }
+
+  /** Why its cgroup can not be told to reclaim; null: it can. The root's would take memory of everybody. */
+  private obstacle(pids: readonly number[], cgroup: string | null, folder: string): string | null {
+    if (cgroup === null || cgroup === '/' || !hasReclaim(folder)) return 'its cgroup has no memory.reclaim';
+    const strangers = cgroupPids(folder).some((pid) => !this.descends(pid, pids));
+    return strangers ? 'its cgroup, whose memory.reclaim would take it, holds other processes too' : null;
+  }
+
+  private descends(pid: number, roots: readonly number[]): boolean {
+    for (let at = pid; at > 1; at = this.proc.parent(at)) if (roots.includes(at)) return true;
+    return false;
   }
 
   /** Of its bundle, and of the containers that runsc keeps state files of. */

@@ -1,4 +1,5 @@
-import { check } from './errno.js';
+import { constants } from 'node:os';
+import { check, errno } from './errno.js';
 import { libc } from './libc.js';
 
 export const O_RDONLY = 0;
@@ -10,6 +11,7 @@ export const O_CLOEXEC = 0x80000;
 export const O_TMPFILE = 0x400000 | (process.arch === 'arm64' ? 0x4000 : 0x10000);
 export const POLLIN = 1;
 const F_SETFD = 2;
+const { ENXIO } = constants.errno;
 const FALLOC_PUNCH_HOLE_KEEP_SIZE = 3;
 
 const open_ = libc.func('int open(const char *path, int flags, int mode)');
@@ -19,6 +21,7 @@ const fcntl_ = libc.func('int fcntl(int fd, int command, long argument)');
 const ftruncate_ = libc.func('int ftruncate(int fd, int64_t length)');
 const fallocate_ = libc.func('int fallocate(int fd, int mode, int64_t offset, int64_t length)');
 const ioctl_ = libc.func('int ioctl(int fd, unsigned long request, intptr_t argument)');
+const lseek_ = libc.func('int64_t lseek(int fd, int64_t offset, int whence)');
 const eventfd_ = libc.func('int eventfd(unsigned int value, int flags)');
 const fadvise_ = libc.func('int posix_fadvise(int fd, int64_t offset, int64_t length, int advice)');
 const flock_ = libc.func('int flock(int fd, int operation)');
@@ -62,6 +65,18 @@ export function ftruncate(fd: number, length: number): void {
 /** Gives the pages of a range of a memory file back to the kernel; they read as zeros afterwards. */
 export function punchHole(fd: number, offset: number, length: number): void {
   check(fallocate_(fd, FALLOC_PUNCH_HOLE_KEEP_SIZE, offset, length), 'fallocate', `fd ${fd} at ${offset}`);
+}
+
+/**
+ * Next part of a file from `offset` on that is no hole, bytes; null: there is none. In a memory file what is swapped is data
+ * (mm/filemap.c folio_seek_hole_data).
+ */
+export function nextData(fd: number, offset: number): { start: number; end: number } | null {
+  const [SEEK_DATA, SEEK_HOLE] = [3, 4];
+  const start = Number(lseek_(fd, offset, SEEK_DATA));
+  if (start < 0 && errno() === ENXIO) return null;
+  check(start, 'lseek', `fd ${fd}`);
+  return { start, end: check(Number(lseek_(fd, start, SEEK_HOLE)), 'lseek', `fd ${fd}`) };
 }
 
 /** Lets a descriptor survive exec (or not). */

@@ -22,7 +22,7 @@ export const sandboxStatus = (id: string, spec: SandboxSpec): SandboxStatus => (
     phase: 'idle',
     pids: spec.pids ?? [],
   },
-  ...{ host: null, mode: spec.mode ?? 'reclaim', why: null, hazards: [] },
+  ...{ host: null, mode: spec.mode ?? 'reclaim', actuator: 'process_madvise', why: null, hazards: [] },
   ...{
     ownedBytes: 4 << 20,
     swappedBytes: 40 << 20,

@@ -1,5 +1,6 @@
 import { AgentZipError } from '../../errors.js';
 import type { Look } from '../../memory/look.js';
+import { readMemoryFiles } from '../../memory/memory-files.js';
 import { pagesOut } from '../../memory/pages-out.js';
 import { rangesOfPages, restore } from '../../memory/restore.js';
 import { announcer } from './announce.js';
@@ -57,6 +58,9 @@ export class Restorer {
     await turns.restore(async () => {
       for (let pass = 0; pass < RESTORE_PASSES; pass++) {
         let out = 0;
+        // What is out of shared memory no page table tells: all of it is read.
+        if (pass === 0 && sandbox.finding?.hazards.includes('shared_memfd') === true)
+          await readMemoryFiles(sandbox.spec.pids ?? []);
         for (const member of sandbox.members.values()) {
           const look = member.refresh({ flags: false, swapType: info.swapType });
           if (look === null) continue;

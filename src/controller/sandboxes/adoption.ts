@@ -89,8 +89,8 @@ export class Adoption {
   private adopt(host: string, found: FoundSandbox): void {
     if (this.busy.has(found.id)) return;
     const spec = specOf(found);
-    const { why, hazards, memoryFile } = found;
-    const finding = { host, why, hazards, memoryFile };
+    const { why, hazards, memoryFile, reclaimCgroup } = found;
+    const finding = { host, why, hazards, memoryFile, reclaimCgroup };
     const known = this.registry.find(found.id);
     if (known === undefined) this.actions.register(found.id, { ...spec, mode: found.mode }, finding);
     else if (known.finding?.host !== host) return;

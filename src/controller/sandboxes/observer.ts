@@ -1,3 +1,4 @@
+import { cgroupMemory } from '../../memory/cgroup-reclaim.js';
 import { PAGE } from '../../native/libc.js';
 import { ATTRIBUTES } from '../../otel/names.js';
 import { WindowSpan } from '../../otel/window.js';
@@ -46,6 +47,8 @@ export class Observer {
     const { registry, info, policies } = this.context;
     const { hotPhases } = policies.of(sandbox).pageout;
     registry.refresh(sandbox);
+    const { reclaimCgroup } = sandbox;
+    if (reclaimCgroup !== null) return cgroupMemory(reclaimCgroup)?.presentBytes ?? 0;
     let bytes = 0;
     for (const member of sandbox.members.values()) {
       member.refresh({ flags: true, swapType: info.swapType });

@@ -3,6 +3,7 @@ import type { Membership } from '../../hosts/plain.js';
 import { byteTable } from '../../memory/page-table.js';
 import { isAlive } from '../../memory/process.js';
 import type {
+  Actuator,
   EventType,
   HostEvent,
   Phase,
@@ -52,6 +53,8 @@ export interface Finding {
   readonly hazards: readonly string[];
   /** Memory file that is, or is being made, its template. */
   readonly memoryFile?: string;
+  /** See FoundSandbox. */
+  readonly reclaimCgroup?: string;
 }
 
 /** One registered sandbox. Its name is its owner name at the pager. */
@@ -122,6 +125,17 @@ export class Sandbox {
     readonly rule: Policy['trust']['domain'] = 'tenant-template',
   ) {
     this.mode = spec.mode ?? 'reclaim';
+  }
+
+  /** Cgroup by which its memory goes out; null: through its processes alone. */
+  get reclaimCgroup(): string | null {
+    return this.mode === 'reclaim' ? (this.finding?.reclaimCgroup ?? null) : null;
+  }
+
+  /** By what it is paged out; null: it is only observed. */
+  get actuator(): Actuator | null {
+    if (this.mode === 'observe') return null;
+    return this.reclaimCgroup === null ? 'process_madvise' : 'memory.reclaim';
   }
 
   /** Pids found before that still are the same processes. */

@@ -11,6 +11,7 @@ import type { Restorer } from '../prefetch/restorer.js';
 import type { Sandbox } from '../sandboxes/sandbox.js';
 import type { WindowJob } from './window-job.js';
 import { WindowPrefetch } from '../prefetch/window-prefetch.js';
+import { SharedPageOut } from './shared-page-out.js';
 import { WriteBack } from './write-back.js';
 import { WindowReport } from './window-report.js';
 
@@ -22,6 +23,7 @@ const DEMAND_MS = 0.05;
 /** Does what is to be done in a waiting window: page out, claim, let the pager refine; then prefetch. */
 export class WindowRunner {
   private readonly pageOut: PageOut;
+  private readonly shared: SharedPageOut;
   private readonly writeBack: WriteBack;
   private readonly report: WindowReport;
   private readonly prefetch: WindowPrefetch;
@@ -31,6 +33,7 @@ export class WindowRunner {
     restorer: Restorer,
   ) {
     this.pageOut = new PageOut(context);
+    this.shared = new SharedPageOut(context);
     this.writeBack = new WriteBack(context);
     this.report = new WindowReport(context);
     this.prefetch = new WindowPrefetch(context, restorer, this.report);
@@ -77,6 +80,10 @@ export class WindowRunner {
         refining = this.closeAtEnd(job);
         await opening;
         pagedOut = await this.pageOut.all(job);
+        pagedOut += await this.shared.all(job).catch((error: unknown) => {
+          this.report.failed(job, error);
+          return 0;
+        });
         await this.writeBack.all(job).catch((error: unknown) => this.report.failed(job, error));
         const again = async (): Promise<void> => {
           // Where nothing went out at first, nothing would.

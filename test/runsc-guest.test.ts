@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { packageRoot } from '../src/paths.js';
+import { prepareGuest, runInGuest } from './support/vm.js';
+
+const MIB = 8;
+/** A guest without KVM, on a busy host. */
+const GUEST_MS = 400_000;
+
+const guest = prepareGuest();
+if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
+
+test.skipIf(guest === null)(
+  'memory that a sentry and its program share leaves in a wait, shared with nothing, and both find it as it was',
+  { timeout: GUEST_MS + 10_000 },
+  async () => {
+    const options = JSON.stringify({ frontEnd: 'ublk', mib: MIB });
+    const script = `${process.execPath} ${packageRoot}/test/fixtures/runsc-window.mjs '${options}'`;
+    const { lines, status } = await runInGuest(guest as string, script, { timeoutMs: GUEST_MS });
+    expect(status, lines.join('\n')).toBe(0);
+    const { out, left, heldBefore, encodings } = JSON.parse(
+      lines.find((line) => line.startsWith('{"runsc"')) ?? '{}',
+    );
+    expect(out).toBeGreaterThan(0.85 * MIB * 2 ** 20);
+    expect(left).toBeLessThan(heldBefore / 2);
+    // Nobody's pages are made smaller by themselves alone.
+    expect(encodings).toMatchObject({ duplicate: 0, template: 0, delta: 0, sparse: 0, clustered: 0 });
+  },
+);

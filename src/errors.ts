@@ -127,6 +127,10 @@ export const ERRORS = {
     'template pack {path} can not be written: {reason}',
     'make room there, or give paths.stateDir another place in the policy',
   ],
+  AZ_PAUSE_WRITE: [
+    'that a sandbox is paused can not be noted in {path}: {reason}',
+    'make room there, then ask again; a controller that is restarted would not know of the pause',
+  ],
   AZ_MODEL_WRITE: [
     'prefetch model {path} can not be written: {reason}',
     'make room there, or give paths.stateDir another place in the policy; until then it is learnt anew at each start',

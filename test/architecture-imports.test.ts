@@ -33,6 +33,11 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
     /^native\/(errno|files|process)\.ts$/,
     'pidfds and reads of processes',
   ],
+  [
+    /^controller\/(prefetch\/model-file|sandboxes\/pauses)\.ts$/,
+    /^native\/atomic-file\.ts$/,
+    'files that are whole or not there',
+  ],
   [/^plugin\/drain\.ts$/, /^pager\/client\.ts$/, 'drains the pager of a dead controller'],
   [
     /^plugin\/doctor\/devices\.ts$/,

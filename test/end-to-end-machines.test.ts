@@ -163,6 +163,29 @@ test('all of a machine is there from pre-pause to post-resume', LIMIT, async () 
   expect(await digests()).toEqual(machines.map(({ digest }) => digest));
 });
 
+test('a pause outlives the controller that is killed in it, until post-resume', LIMIT, async () => {
+  const { client } = await start({ mode: 'pressure', pressure: { availablePercent: 100 } });
+  const { vmm, address, digest } = await ofE2b('isandbox');
+  const id = 'e2b:isandbox';
+  await expect.poll(async () => (await found(id))?.mode, SOON).toBe('reclaim');
+  await service!.event('llm_request_sent', id);
+  await service!.out(id);
+  await client.prePause(id);
+  expect(swappedBytes(vmm.pid)).toBe(0);
+  await service!.end('SIGKILL');
+  await service!.start();
+  await expect.poll(async () => (await found(id))?.mode, SOON).toBe('reclaim');
+  await service!.event('llm_request_sent', id);
+  await sleep(1_000);
+  expect(await found(id)).toMatchObject({ windows: 0, swappedBytes: 0 });
+  expect(swappedBytes(vmm.pid)).toBe(0);
+  await service!.event('llm_first_token', id);
+  await client.postResume(id);
+  await service!.event('llm_request_sent', id);
+  await service!.out(id);
+  expect(await digestOf(vmm, address)).toBe(digest);
+});
+
 test('a memory file that is cut off costs its own machines, and nobody else', LIMIT, async () => {
   const { client } = await start();
   const file = memoryFile();

@@ -79,7 +79,7 @@ describe('plugin-manifest.json', () => {
 
 /** What changes the host or keeps something, as calls in the source; opening to read is neither. */
 const ACTS =
-  /\b(?:writeFileSync|writeFile|netlink\.request|mkdirSync|renameSync|chownSync|chmodSync|swapon|mount|fsmount|ioctl|prctl|mlockall|schedule\(gettid|setThreadPriority|memfdCreate|object\.attach)\(|\bopenSync\([^,]+, '(?:w|a|r\+)|\bschedule\(tid,/;
+  /\b(?:writeFileSync|writeFile|new AtomicFile|AtomicFile\.write|netlink\.request|mkdirSync|renameSync|chownSync|chmodSync|swapon|mount|fsmount|ioctl|prctl|mlockall|schedule\(gettid|setThreadPriority|memfdCreate|object\.attach)\(|\bopenSync\([^,]+, '(?:w|a|r\+)|\bschedule\(tid,/;
 /** Rooms that run on a host; `native` only binds, the doctor only tries, and phase-watch schedules a timer. */
 const ROOMS = ['memory', 'pager', 'controller', 'plugin', 'telemetry', 'store', 'hosts', 'otel', 'policy'];
 

@@ -10,6 +10,7 @@ import type { Policies } from './policies.js';
 import type { Predictions } from './windows/predictions.js';
 import type { Predictor } from './prefetch/predictor.js';
 import type { Sandbox } from './sandboxes/sandbox.js';
+import type { Pauses } from './sandboxes/pauses.js';
 import type { Registry } from './sandboxes/registry.js';
 import type { SlotOwners } from './claims/slot-owners.js';
 
@@ -24,6 +25,7 @@ export interface Context {
   readonly pager: Pager;
   readonly info: PagerInfo;
   readonly registry: Registry;
+  readonly pauses: Pauses;
   readonly templates: Templates;
   readonly predictor: Predictor;
   readonly owners: SlotOwners;

@@ -38,6 +38,7 @@ import { ModelFiles } from './prefetch/model-file.js';
 import { Models } from './prefetch/models.js';
 import { isEventType, transition } from './phases.js';
 import { Predictor } from './prefetch/predictor.js';
+import { Pauses } from './sandboxes/pauses.js';
 import { Registry } from './sandboxes/registry.js';
 import { Restorer } from './prefetch/restorer.js';
 import type { Finding, Sandbox } from './sandboxes/sandbox.js';
@@ -149,6 +150,7 @@ export class AgentController implements Controller {
         get metrics() {
           return metrics;
         },
+        pauses: new Pauses(policies.dryRun ? null : policy.paths.runtimeDir),
         predictor: new Predictor(models, templates, policies, () => info.swapType),
         owners: new SlotOwners(info.slots),
         turns: new Turns(),
@@ -207,11 +209,11 @@ export class AgentController implements Controller {
   }
 
   private register(id: string, spec: SandboxSpec, finding: Finding | null): void {
-    const { registry, policies } = this.context;
+    const { registry, policies, pauses } = this.context;
     const { tenant, template } = spec;
     const rule = policies.for({ sandbox: id, tenant, template }).trust.domain;
     const domain = trustDomain({ id, tenant, template }, rule);
-    this.detection.add(registry.add(id, spec, domain, finding, rule));
+    this.detection.add(pauses.resume(registry.add(id, spec, domain, finding, rule)));
   }
 
   /** What a host says of processes counts before what was found out of them. */
@@ -238,8 +240,7 @@ export class AgentController implements Controller {
   }
 
   async getSandbox(id: string): Promise<SandboxStatus> {
-    const status = await this.pagerStatus();
-    return sandboxStatus(this.context, this.context.registry.get(id), status);
+    return sandboxStatus(this.context, this.context.registry.get(id), await this.pagerStatus());
   }
 
   async explain(id: string): Promise<Explanation> {
@@ -263,6 +264,7 @@ export class AgentController implements Controller {
     }
     this.detection.remove(sandbox);
     registry.remove(sandbox);
+    this.context.pauses.end(sandbox);
   }
 
   event(id: string, event: HostEvent): void {
@@ -309,12 +311,12 @@ export class AgentController implements Controller {
 
   async prePause(id: string): Promise<void> {
     const sandbox = this.context.registry.get(id);
-    sandbox.paused = true;
+    this.context.pauses.begin(sandbox);
     await this.bringBack(sandbox, 'shutdown', true);
   }
 
   postResume(id: string): void {
-    this.context.registry.get(id).paused = false;
+    this.context.pauses.end(this.context.registry.get(id));
   }
 
   async wake(id: string): Promise<void> {

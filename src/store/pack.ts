@@ -1,6 +1,7 @@
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { Workspace } from '../codec/kernels.js';
 import { AgentZipError } from '../errors.js';
+import { AtomicFile } from '../native/atomic-file.js';
 import { dropCache } from '../native/files.js';
 import { PAGE } from '../native/libc.js';
 import { ZstdCompressor } from '../native/zstd.js';
@@ -191,8 +192,8 @@ export async function writePack(
   elsewhere?: { pages: PackPages; memory: MemorySource },
 ): Promise<{ pages: number; distinctPages: number }> {
   const total = regions.reduce((sum, region) => sum + region.pages, 0);
-  const temporary = `${path}.${process.pid}.tmp`;
-  const fd = whileWriting(path, () => openSync(temporary, 'wx+', 0o600));
+  const file = whileWriting(path, () => new AtomicFile(path));
+  const { fd } = file;
   try {
     const own = new OwnPages(fd, path, elsewhere === undefined ? total : 0);
     const builder = new PackBuilder(elsewhere?.pages ?? own, total);
@@ -201,16 +202,14 @@ export async function writePack(
     fsyncSync(fd);
     // Only pages that become a base shall cost memory.
     dropCache(fd);
-    renameSync(temporary, path);
+    whileWriting(path, () => file.publish());
     return {
       pages: builder.map.reduce((count, page) => count + (page === 0 ? 0 : 1), 0),
       distinctPages: builder.distinct,
     };
   } catch (error) {
-    rmSync(temporary, { force: true });
+    file.abandon();
     throw asWriteError(path, error);
-  } finally {
-    closeSync(fd);
   }
 }
 

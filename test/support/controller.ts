@@ -32,7 +32,11 @@ export class Bench {
     folder = mkdtempSync(`${tmpdir()}/agentzip-test-`),
   ): Promise<Bench> {
     const { pager, client } = await ScriptedPager.start(script);
-    const policy = withDefaults({ ...given, paths: { stateDir: folder }, otel: { file: `${folder}/spans` } });
+    const policy = withDefaults({
+      ...given,
+      paths: { stateDir: folder, runtimeDir: folder },
+      otel: { file: `${folder}/spans` },
+    });
     const live = new LivePolicy(policy);
     const telemetry = createTelemetry(policy.otel, { version: 'test', instance: 'test' });
     const probes = Probes.load({ objectPath: `${folder}/absent.o` });

@@ -1,16 +1,8 @@
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentZipError } from '../../errors.js';
+import { AtomicFile } from '../../native/atomic-file.js';
 import { PrefetchModel } from './prefetch-model.js';
 import { UseTable } from './use-table.js';
 
@@ -71,15 +63,12 @@ export class ModelFiles {
   /** Atomic: the file is the old one or the new one. AZ_MODEL_WRITE when the disk does not take it. */
   save(key: string, model: PrefetchModel): void {
     const path = this.pathOf(key);
-    const temporary = `${path}.${process.pid}.tmp`;
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       const body = Buffer.concat([headOf(key), Buffer.from(key), ...columnsOf(model)]);
-      writeFileSync(temporary, Buffer.concat([body, digest(body)]), { mode: 0o600 });
-      renameSync(temporary, path);
+      AtomicFile.write(path, body, digest(body));
       this.dropOldest();
     } catch (error) {
-      if (existsSync(temporary)) rmSync(temporary);
       throw new AgentZipError('AZ_MODEL_WRITE', { path, reason: (error as Error).message }, { cause: error });
     }
   }

@@ -29,8 +29,10 @@ function inboxOf(name: FrontEndName) {
   const order = (): number[] => played.replies().map((reply) => reply.unique);
   /** What was read and not expected. */
   const demanded: number[] = [];
-  const inbox = new Inbox(played.channel, SLOTS, { note: (slot) => demanded.push(slot) });
-  return { ...played, inbox, order, demanded };
+  const written: number[] = [];
+  const reads = { note: (slot: number) => demanded.push(slot) };
+  const inbox = new Inbox(played.channel, SLOTS, reads, { note: (slot) => written.push(slot) });
+  return { ...played, inbox, order, demanded, written };
 }
 
 const page = (byte: number, pages = 1): Uint8Array =>
@@ -52,6 +54,19 @@ describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) =>
     inbox.receive();
     expect(order()).toEqual([again]);
     expect(inbox.work()).toBe(false);
+  });
+
+  test('writes are told page by page before they are answered', () => {
+    const { inbox, send, order, written } = inboxOf(name);
+    const write = send(Ask.WRITE, 40, 3, page(1, 3));
+    inbox.receive();
+    expect(written).toEqual([40, 41, 42]);
+    expect(order()).toEqual([]);
+    while (inbox.work());
+    expect(order()).toEqual([write]);
+    send(Ask.READ, 40, 3);
+    inbox.receive();
+    expect(written).toHaveLength(3);
   });
 
   test('reads that nobody expected are told, page by page, those that were expected are not', () => {

@@ -16,7 +16,7 @@ afterEach(() => bench.close());
 
 function inboxOver() {
   const played = playNbd(bench);
-  return { ...played, inbox: new Inbox(played.channel, SLOTS, { note: () => {} }) };
+  return { ...played, inbox: new Inbox(played.channel, SLOTS, { note: () => {} }, { note: () => {} }) };
 }
 
 const page = (byte: number, pages = 1): Uint8Array =>

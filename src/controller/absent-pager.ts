@@ -70,6 +70,10 @@ export class AbsentPager implements Pager {
     return null;
   }
 
+  async deviceLogs(): Promise<null> {
+    return null;
+  }
+
   async watch(): Promise<number> {
     return 0;
   }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
 import { hasPager } from './options.js';
-import type { Claim, ClaimResult, DemandReads, Op, PagerInfo, Requests } from './protocol.js';
+import type { Claim, ClaimResult, DemandReads, DeviceLogs, Op, PagerInfo, Requests } from './protocol.js';
 import { ReadLog } from './requests/read-log.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
@@ -107,14 +107,25 @@ export class PagerClient {
     }
   }
 
-  /** See Requests.watch: the sequence to give to `free`. */
-  async watch(owner: string, slots: Uint32Array): Promise<number> {
-    return (await this.request('watch', { owner }, bytesOf(slots))).sequence;
+  /** What is read and written from now on until the pager is replaced; null and errors as of `demandReads`. */
+  async deviceLogs(): Promise<DeviceLogs | null> {
+    try {
+      const { pid, reads, writes } = await this.request('deviceLogs', {});
+      return { reads: ReadLog.of(pid, reads), writes: ReadLog.of(pid, writes) };
+    } catch (error) {
+      if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
+      throw error;
+    }
+  }
+
+  /** See Requests.watch: the sequence to give to `free`. `blocks`: see Claim. */
+  async watch(owner: string, slots: Uint32Array, blocks = false): Promise<number> {
+    return (await this.request('watch', { owner, blocks }, bytesOf(slots))).sequence;
   }
 
   /** Returns how many were freed. */
-  async free(owner: string, sequence: number, slots: Uint32Array): Promise<number> {
-    return (await this.request('free', { owner, sequence }, bytesOf(slots))).freed;
+  async free(owner: string, sequence: number, slots: Uint32Array, blocks = false): Promise<number> {
+    return (await this.request('free', { owner, sequence, blocks }, bytesOf(slots))).freed;
   }
 
   async drain(): Promise<void> {
@@ -219,6 +230,7 @@ export type Pager = Pick<
   | 'writtenSince'
   | 'expect'
   | 'demandReads'
+  | 'deviceLogs'
   | 'warnings'
   | 'watch'
   | 'free'

@@ -35,8 +35,9 @@ export function createHandlers(
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
-    ...(info.tier === 'direct' ? slotHandlers(engine) : foreignSlotHandlers(engine)),
+    ...(info.tier === 'direct' ? slotHandlers(engine) : foreignSlotHandlers(slotHandlers(engine))),
     hello: () => info,
+    deviceLogs: () => ({ pid: process.pid, reads: engine.readLogFd, writes: engine.writeLogFd }),
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);

@@ -53,6 +53,8 @@ export class Engine {
   private readonly attention = new Attention(this.flag, this.wakeFd);
   private readonly volatileFd: number;
   private readonly readLog = createReadLog();
+  /** Of the same kind: the slots that are written. */
+  private readonly writeLog = createReadLog();
   private readonly common: Pick<RefineWorkerInput, 'store' | 'volatile' | 'wakeFd' | 'attention'>;
   private nextId = 1;
 
@@ -69,8 +71,8 @@ export class Engine {
     this.shared = new Volatile(volatile, this.tables);
     this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
     const { stagingBytes } = options;
-    const readLog = this.readLog.address;
-    const input: DataLoopInput = { ...this.common, storeFd, channel, readLog, stagingBytes, deadPid };
+    const logs = { readLog: this.readLog.address, writeLog: this.writeLog.address };
+    const input: DataLoopInput = { ...this.common, ...logs, storeFd, channel, stagingBytes, deadPid };
     this.loop = new Worker(new URL('./requests/data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
     let start!: (started: Started) => void;
@@ -139,13 +141,18 @@ export class Engine {
     return this.readLog.fd;
   }
 
+  /** Descriptor of the log of writes. */
+  get writeLogFd(): number {
+    return this.writeLog.fd;
+  }
+
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
   get poolBytes(): number {
     return memoryBytes(this.storeFd) + this.indexBytes;
   }
 
   private get indexBytes(): number {
-    return memoryBytes(this.volatileFd) + memoryBytes(this.readLog.fd);
+    return memoryBytes(this.volatileFd) + memoryBytes(this.readLog.fd) + memoryBytes(this.writeLog.fd);
   }
 
   storeMemory(usedSlots: number): StoreMemory {

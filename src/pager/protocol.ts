@@ -59,6 +59,11 @@ export interface Claim {
    * and its descendants'. Null: not known.
    */
   soleSince: number | null;
+  /**
+   * The slots are blocks of the pager's own device, and not slots of swap. Where another device is before the pager's, whoever does
+   * not say so is passed over.
+   */
+  blocks?: boolean;
   slots: Uint32Array;
   /** Page number in the pack's template address space, or NO_TEMPLATE_PAGE. */
   templatePages: Uint32Array;
@@ -178,6 +183,12 @@ export interface DemandReads {
   close(): void;
 }
 
+/** Blocks of the pager's device as they are read and written. A block is in its log before the kernel has its answer. */
+export interface DeviceLogs {
+  readonly reads: DemandReads;
+  readonly writes: DemandReads;
+}
+
 export interface Requests {
   hello: { request: object; reply: PagerInfo };
   sequence: { request: object; reply: { sequence: number } };
@@ -190,6 +201,8 @@ export interface Requests {
   expect: { request: object; reply: object };
   /** Descriptor, in the pager, of the log of reads that nobody had announced. See {@link DemandReads}. */
   readLog: { request: object; reply: { pid: number; fd: number } };
+  /** Descriptors of the logs of what is read from and written to the device, by blocks, whatever stands before it. See {@link DeviceLogs}. */
+  deviceLogs: { request: object; reply: { pid: number; reads: number; writes: number } };
   loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };
   claim: { request: Omit<Claim, 'slots' | 'templatePages'>; reply: ClaimResult };
@@ -210,8 +223,8 @@ export interface Requests {
    * Frees slots (binary tail, u32 each) that nobody has any more, in two steps: `watch` before the page tables are looked
    * at, `free` after. Slots that were read or written in between, or are not claimed as sole, stay.
    */
-  watch: { request: { owner: string }; reply: { sequence: number } };
-  free: { request: { owner: string; sequence: number }; reply: { freed: number } };
+  watch: { request: { owner: string; blocks?: boolean }; reply: { sequence: number } };
+  free: { request: { owner: string; sequence: number; blocks?: boolean }; reply: { freed: number } };
   /** The controller is new: what its predecessor knew of who alone has which slot counts no longer. */
   doubtSole: { request: object; reply: object };
   status: { request: object; reply: PagerStatus };

@@ -160,7 +160,7 @@ function playUblk(store: Store, workspace: Workspace): Played {
 
 function exercise(workspace: Workspace, { channel, data, play }: Played, log: ReadLogWriter): void {
   const { bytes } = workspace;
-  const inbox = new Inbox(channel, GEOMETRY.slots, log);
+  const inbox = new Inbox(channel, GEOMETRY.slots, log, log);
   const request = (ask: Ask, slot: number): void => {
     play(ask, slot, PAGES * PAGE);
     if (inbox.makeRoom()) inbox.receive();

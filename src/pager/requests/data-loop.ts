@@ -44,7 +44,8 @@ const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const channel = openChannel(input.channel, store, workspace, input.deadPid);
-const inbox = new Inbox(channel, tables.slots, new ReadLogWriter(input.readLog));
+const [reads, writes] = [new ReadLogWriter(input.readLog), new ReadLogWriter(input.writeLog)];
+const inbox = new Inbox(channel, tables.slots, reads, writes);
 
 function commitResults(limit: number): boolean {
   let more = false;

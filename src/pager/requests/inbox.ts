@@ -20,6 +20,8 @@ export class Inbox {
     private readonly slots: number,
     /** Is told of every slot that is read and was not expected. */
     private readonly log: Pick<ReadLogWriter, 'note'>,
+    /** Is told of every slot that is written, before the kernel gets its answer. */
+    private readonly written: Pick<ReadLogWriter, 'note'>,
   ) {
     this.announced = new Announced(slots);
   }
@@ -47,6 +49,9 @@ export class Inbox {
     if (request === NONE) return false;
     const ask = channel.ask(request);
     if (ask === Ask.WRITE) {
+      const first = channel.slot(request);
+      const end = first + channel.pages(request);
+      for (let slot = first; slot < end; slot++) this.written.note(slot);
       this.writes.push(request);
     } else if (ask === Ask.READ && this.isExpected(request)) {
       this.reads.push(channel.putAside(request));

@@ -1,13 +1,12 @@
 import { AgentZipError } from '../../errors.js';
-import { Super } from '../../store/layout.js';
-import type { Engine } from '../engine.js';
 import type { SlotHandlers } from '../control.js';
 
 /**
- * What is said of slots when those of swap are not those of the store, because zram gives blocks numbers of its own. All of it
- * is passed over: no block has an owner, so none is shared with another or freed while something rests on it.
+ * What is said of slots when those of swap are not those of the store, because zram gives blocks numbers of its own. What is said of
+ * slots of swap is passed over; what is said of blocks, by somebody who has found out whose they are, holds. A block that nobody
+ * has claimed so is nobody's: never shared, and never freed while something may rest on it.
  */
-export const foreignSlotHandlers = ({ tables }: Engine): SlotHandlers => ({
+export const foreignSlotHandlers = (store: SlotHandlers): SlotHandlers => ({
   writtenSince: (_request, tail) => ({
     bitmap: Buffer.alloc(Math.ceil(tail.byteLength / 4 / 8)).toString('base64'),
   }),
@@ -16,8 +15,10 @@ export const foreignSlotHandlers = ({ tables }: Engine): SlotHandlers => ({
     const reason = 'zram is between swap and the pager';
     throw new AgentZipError('AZ_PAGER_REFUSED', { request: 'readLog', reason });
   },
-  claim: () => ({ accepted: 0, stale: 0 }),
-  watch: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
-  free: () => ({ freed: 0 }),
-  doubtSole: () => ({}),
+  claim: (request, tail) =>
+    request.blocks === true ? store.claim(request, tail) : { accepted: 0, stale: 0 },
+  // The first sequence of all: nothing was written before it, so nothing may be freed by it.
+  watch: (request, tail) => (request.blocks === true ? store.watch(request, tail) : { sequence: 0 }),
+  free: (request, tail) => (request.blocks === true ? store.free(request, tail) : { freed: 0 }),
+  doubtSole: store.doubtSole,
 });

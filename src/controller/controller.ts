@@ -370,6 +370,7 @@ export class AgentController implements Controller {
     for (const sandbox of this.context.registry.all()) this.context.registry.remove(sandbox);
     this.probes.close();
     this.demand.close();
+    this.runner.stop();
     this.context.pager.close();
     await this.pagerGone;
   }

@@ -47,13 +47,20 @@ export class Zram {
   /**
    * Writes the pages of these swap slots back, one by one; what is not there, is there already, or is one word repeated, stays as
    * it is. Stops when `cancelled` says so, and at the limit. Returns how many were written. AZ_ZRAM_WRITEBACK.
+   * `answered`: told of each slot once what was written for it has been: one slot a command, for within one the kernel chooses
+   * the order (from 6.12 on), and has several under way (7.0).
    */
-  async writeBack(slots: Iterable<number>, cancelled: () => boolean): Promise<number> {
+  async writeBack(
+    slots: Iterable<number>,
+    cancelled: () => boolean,
+    answered: (slot: number) => void = () => {},
+  ): Promise<number> {
     const before = this.stat().backingWrites;
     const file = await open(`${this.folder}/writeback`, 'w');
     try {
       for (const slot of slots) {
         if (cancelled() || !(await this.command(file, `page_index=${slot}`))) break;
+        answered(slot);
       }
     } finally {
       await file.close();

@@ -64,7 +64,7 @@ export function templatePagesOf(
 }
 
 /** Does another sandbox show a slot now? Each is looked at once, when first asked. */
-function othersShow({ registry, info }: Context): (tag: number, slot: number) => boolean {
+export function othersShow({ registry, info }: Context): (tag: number, slot: number) => boolean {
   const shown = new Map<number, Set<number>>();
   return (tag, slot) => {
     let slots = shown.get(tag);
@@ -97,26 +97,28 @@ export function noteSlots(
     look?.slots.forEach((page, slot) => owners.take(slot, sandbox.tag, page, shows));
 }
 
-async function claimMember(
-  context: Context,
+/** Pages of a process, ascending, each by the number of its slot, or of its block where {@link Claim} says so. */
+interface Claimable {
+  pages: readonly number[];
+  slots: readonly number[];
+  sequence: number;
+  blocks?: boolean;
+}
+
+/** Tells the pager whose these are; `accepted` is told of those that it took. Their template pages are found by `look`. */
+export async function claimPages(
+  { templates, pager }: Context,
   sandbox: Sandbox,
   member: Member,
-  looks: { first: Look; second: Look },
-  sequence: number,
+  look: Look,
+  { pages, slots, sequence, blocks }: Claimable,
   signal: AbortSignal,
+  accepted: (index: number, sole: boolean) => void,
 ): Promise<void> {
-  const { owners, templates, pager } = context;
-  const shows = othersShow(context);
-  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot, page) =>
-    owners.take(slot, sandbox.tag, page, shows),
-  );
   const base = templates.baseFor(sandbox);
-  const templatePages = templatePagesOf(
-    looks.second,
-    pages,
-    base?.addresses.mapper(looks.second.vmas) ?? null,
-  );
-  const common = { owner: sandbox.id, domain: sandbox.domain, pack: base?.pack ?? null, sequence };
+  const templatePages = templatePagesOf(look, pages, base?.addresses.mapper(look.vmas) ?? null);
+  const { id: owner, domain } = sandbox;
+  const common = { owner, domain, pack: base?.pack ?? null, sequence, blocks };
   for (const sole of [true, false]) {
     const chosen = [...pages.keys()].filter((i) => member.wasSole(pages[i]) === sole);
     for (let at = 0; at < chosen.length && !signal.aborted; at += BATCH_PAGES) {
@@ -129,12 +131,28 @@ async function claimMember(
       });
       // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
       if (stale > 0) continue;
-      for (const i of batch) {
-        member.claimed.set(pages[i], slots[i]);
-        if (sole) sandbox.soleSlots.set(slots[i], 1);
-      }
+      for (const i of batch) accepted(i, sole);
     }
   }
+}
+
+async function claimMember(
+  context: Context,
+  sandbox: Sandbox,
+  member: Member,
+  looks: { first: Look; second: Look },
+  sequence: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { owners } = context;
+  const shows = othersShow(context);
+  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot, page) =>
+    owners.take(slot, sandbox.tag, page, shows),
+  );
+  await claimPages(context, sandbox, member, looks.second, { pages, slots, sequence }, signal, (i, sole) => {
+    member.claimed.set(pages[i], slots[i]);
+    if (sole) sandbox.soleSlots.set(slots[i], 1);
+  });
 }
 
 export type Looks = ReadonlyMap<Member, Look>;

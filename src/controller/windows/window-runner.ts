@@ -55,6 +55,7 @@ export class WindowRunner {
   /** Makes the pager forget whose slots a sandbox's were. */
   async forget(sandbox: Sandbox): Promise<void> {
     this.context.owners.forget(sandbox.tag);
+    this.writeBack.forget(sandbox);
     if (!sandbox.knownToPager) return;
     sandbox.knownToPager = false;
     let ended = sandbox.members.size === 0;
@@ -64,6 +65,11 @@ export class WindowRunner {
       ended = sandbox.members.size === 0 && this.context.knowsLineage(sandbox);
     }
     await this.context.pager.request('forget', { owner: sandbox.id, ended });
+  }
+
+  /** Once no window is open any more. */
+  stop(): void {
+    this.writeBack.close();
   }
 
   private async run(job: WindowJob): Promise<void> {

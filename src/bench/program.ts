@@ -17,11 +17,19 @@ export interface Order {
   folder: string;
 }
 
+interface Answer {
+  memoryFile?: string;
+  missing?: string;
+  reason?: string;
+  package?: string;
+}
+
 /**
  * A running program of a workload. It is started as `command… PID`, with the pid of the bench, dies with the bench
  * (PR_SET_PDEATHSIG), and speaks JSON, one object a line, over its standard input and output:
  *
- * - warmed up, it prints `{"ready": PID}`, or `{"missing": LIBRARY, "reason": TEXT, "package": NAME}`;
+ * - warmed up, it prints `{"ready": PID}`, with `"memoryFile": PATH` when its sandboxes are machines whose memory is a private
+ *   mapping of that file, or `{"missing": LIBRARY, "reason": TEXT, "package": NAME}`;
  * - launch fork: `{"fork": ID, "socket", "procs", "folder"}` makes it fork, and print `{"forked": ID, "pid": PID}`; the
  *   child becomes sandbox ID. Launch fresh: `{"become": ID, …}` makes it become sandbox ID itself;
  * - to become a sandbox: setsid (in a forked child), write "0" to the file `procs` before there are children, chdir to
@@ -36,6 +44,9 @@ export class Program {
     private readonly child: ChildProcess,
     private readonly lines: Lines,
   ) {}
+
+  /** Memory file of its machines, once it is warm. */
+  memoryFile: string | undefined;
 
   /**
    * Starts a program and waits until it is warm. `home` becomes its folder, HOME and TMPDIR. With `procs` it moves into
@@ -63,8 +74,9 @@ export class Program {
         throw missing(command[0], error.message);
       });
       const line = await within(program.lines.next(), START_TIMEOUT_MS, `the start of ${id}`);
-      const answer = JSON.parse(line) as { missing?: string; reason?: string; package?: string };
+      const answer = JSON.parse(line) as Answer;
       if (answer.missing !== undefined) throw missing(answer.missing, answer.reason, answer.package);
+      program.memoryFile = answer.memoryFile;
       return program;
     } catch (error) {
       await program.end();

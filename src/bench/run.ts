@@ -26,7 +26,7 @@ export interface WaitingSandbox {
 /** Looks into a fan-out at instants at which nothing of it runs; the fan-out waits for it. */
 export interface Onlooker {
   /** The template is warmed and known to the system; nothing was made from it yet. */
-  templateReady(id: string, tenant: string, pid: number): Promise<void>;
+  templateReady(id: string, tenant: string, pid: number, memoryFile?: string): Promise<void>;
   /** `turn` counts from 1 to `turns`. Nobody was told yet that the wait is over. */
   waitEnded(sandbox: WaitingSandbox, turn: number, turns: number): Promise<void>;
 }
@@ -94,8 +94,9 @@ async function drive(options: RunOptions, cleanup: Cleanup): Promise<RunRecord> 
     const template = await Template.start(of, folder, reception, system.launcher);
     templates.set(of.id, template);
     cleanup.defer(`template ${of.id}`, () => template.end());
-    await system.addTemplate(of.id, of.tenant, template.pid);
-    await options.onlooker?.templateReady(of.id, of.tenant, template.pid);
+    const { pid, memoryFile } = template;
+    await system.addTemplate(of.id, of.tenant, pid, memoryFile);
+    await options.onlooker?.templateReady(of.id, of.tenant, pid, memoryFile);
   }
   const sampler = new Sampler(system);
   cleanup.defer('the sampler', () => sampler.stop());

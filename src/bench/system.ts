@@ -55,7 +55,8 @@ export const NO_CPU: SystemCpu = { controller: 0, pager: 0 };
 export interface System {
   readonly name: SystemName;
   start(): Promise<void>;
-  addTemplate(id: string, tenant: string, pid: number): Promise<void>;
+  /** `memoryFile`: of a template of machines, whose memory is a private mapping of it. */
+  addTemplate(id: string, tenant: string, pid: number, memoryFile?: string): Promise<void>;
   addSandbox(id: string, template: string, tenant: string, cgroup: string): Promise<void>;
   event(id: string, event: HostEvent): Promise<void>;
   /** The sandbox has done its task; its processes still live. Null when the system keeps no account. */

@@ -42,6 +42,10 @@ export class Template {
     return this.program.pid;
   }
 
+  get memoryFile(): string | undefined {
+    return this.program.memoryFile;
+  }
+
   /** Makes a sandbox in the cgroup at `cgroup` (absolute path). AZ_WORKLOAD_FAILED when it does not start. */
   async make(id: string, cgroup: string): Promise<Sandbox> {
     const folder = `${this.folder}/sandboxes/${id}`;

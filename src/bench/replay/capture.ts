@@ -9,6 +9,7 @@ import type { Vma } from '../../memory/vmas.js';
 import { type AddressMapper, TemplateAddresses } from '../../controller/claims/address.js';
 import { capture } from '../../controller/templates/capture.js';
 import { NO_TEMPLATE_PAGE } from '../../pager/protocol.js';
+import { writeMemoryPack } from '../../store/memory-pack.js';
 import { readPackRegions, writePack } from '../../store/pack.js';
 import { MemoryMeter } from '../owned.js';
 import type { Onlooker, WaitingSandbox } from '../run.js';
@@ -52,13 +53,18 @@ export class Capturer implements Onlooker {
     this.limit = new SizeLimit(limitMiB * 2 ** 20, folder);
   }
 
-  async templateReady(id: string, tenant: string, pid: number): Promise<void> {
-    const process = identify(pid);
-    const captured = process && capture(process);
-    if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
+  async templateReady(id: string, tenant: string, pid: number, memoryFile?: string): Promise<void> {
     const file = `${encodeURIComponent(id)}.pack`;
     const path = `${this.options.folder}/${file}`;
-    await writePack(path, captured.regions, captured.pages, { id, tenant, public: false });
+    const meta = { id, tenant, public: false };
+    if (memoryFile === undefined) {
+      const process = identify(pid);
+      const captured = process && capture(process);
+      if (!captured) throw new AgentZipError('AZ_NO_SUCH_PROCESS', { pid });
+      await writePack(path, captured.regions, captured.pages, meta);
+    } else {
+      await writeMemoryPack(path, memoryFile, meta);
+    }
     this.limit.take(statSync(path).size);
     this.packs.set(id, { file, addresses: new TemplateAddresses(readPackRegions(path).regions) });
   }
@@ -77,7 +83,7 @@ export class Capturer implements Onlooker {
   discard(): void {
     const { folder } = this.options;
     for (const name of readdirSync(folder)) {
-      if (/\.(dump|pack|tmp)$/.test(name)) rmSync(`${folder}/${name}`);
+      if (/\.(dump|pack|mem|tmp)$/.test(name)) rmSync(`${folder}/${name}`);
     }
   }
 

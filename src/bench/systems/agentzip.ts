@@ -82,8 +82,9 @@ export class AgentZipService implements System {
     this.device = status.pager.device;
   }
 
-  async addTemplate(id: string, tenant: string, pid: number): Promise<void> {
-    await this.asked(this.client.putTemplate(id, { tenant, pid }));
+  async addTemplate(id: string, tenant: string, pid: number, memoryFile?: string): Promise<void> {
+    const source = memoryFile === undefined ? { pid } : { memoryFile };
+    await this.asked(this.client.putTemplate(id, { tenant, ...source }));
   }
 
   async addSandbox(id: string, template: string, tenant: string, cgroup: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { pythonCommand } from '../python.js';
 import { Random } from '../random.js';
-import type { Plan, PlanOptions, Trajectory, Workload } from '../workload.js';
+import type { Plan, PlanOptions, TemplatePlan, Trajectory, Workload } from '../workload.js';
 import { planAttempt } from './projects/plan.js';
 import { type Project, PROJECTS, taskFile } from './projects/project.js';
 import { dependenciesOf, prepareProjects, projectRoot } from './projects/source.js';
@@ -10,7 +10,7 @@ const TENANT = 'coding';
 /** Attempts of one task start together, as a platform gets round to them. */
 const START_SPREAD_MS = 3000;
 
-interface Settings {
+export interface Settings {
   name: string;
   description: string;
   sandboxes: number;
@@ -18,6 +18,10 @@ interface Settings {
   sandboxMiB: number;
   divergence: number;
   curiosity: number;
+  /** Multiplies every wait, with the run's own scale. */
+  waitScale?: number;
+  /** Default: true. See TaskPlanOptions. */
+  suite?: boolean;
 }
 
 /** The project of a run: seeds 1, 2, 3 … take the projects in turn, by name. */
@@ -34,18 +38,32 @@ export const codingWorkload = (settings: Settings): Workload => ({
   turns: settings.turns,
   sandboxMiB: settings.sandboxMiB,
   prepare: (files, note, signal) => prepareProjects(files, PROJECTS, note, signal),
-  plan: (options) => planCoding(settings, options),
+  plan: (options) => planCoding(settings, options, forkedTemplate),
 });
 
-function planCoding(settings: Settings, options: PlanOptions): Plan {
-  const { seed, sandboxes, turns, timeScale, files } = options;
-  const { divergence, curiosity } = settings;
+/** The program that attempts at a project's task come from. */
+type TemplateOf = (files: string, project: Project) => Pick<TemplatePlan, 'command' | 'env'>;
+
+const forkedTemplate: TemplateOf = (files, project) => ({
+  command: pythonCommand(
+    'rollout',
+    projectRoot(files, project),
+    dependenciesOf(files, project),
+    taskFile(project.name),
+  ),
+  // A fixed order of sets of strings: what tests print must not depend on the run.
+  env: { PYTHONHASHSEED: '0' },
+});
+
+export function planCoding(settings: Settings, options: PlanOptions, templateOf: TemplateOf): Plan {
+  const { seed, sandboxes, turns, files } = options;
+  const { divergence, curiosity, waitScale = 1, suite = true } = settings;
+  const timeScale = options.timeScale * waitScale;
   const project = projectOf(seed);
-  const root = projectRoot(files, project);
   const trajectories = Array.from({ length: sandboxes }, (_, index): Trajectory => {
     const sandbox = `attempt-${index + 1}`;
     const waits = new Random(seed, sandbox, 'waits');
-    const attempt = planAttempt(project, sandbox, { seed, turns, divergence, curiosity });
+    const attempt = planAttempt(project, sandbox, { seed, turns, divergence, curiosity, suite });
     return {
       sandbox,
       template: project.name,
@@ -54,11 +72,11 @@ function planCoding(settings: Settings, options: PlanOptions): Plan {
       turns: attempt.map((calls) => ({ ...planTurnWait(waits, timeScale), calls })),
     };
   });
-  const command = pythonCommand('rollout', root, dependenciesOf(files, project), taskFile(project.name));
-  // A fixed order of sets of strings: what tests print must not depend on the run.
-  const env = { PYTHONHASHSEED: '0' };
-  return {
-    templates: [{ id: project.name, tenant: TENANT, launch: 'fork', command, env }],
-    trajectories,
-  };
+  const template = {
+    id: project.name,
+    tenant: TENANT,
+    launch: 'fork',
+    ...templateOf(files, project),
+  } as const;
+  return { templates: [template], trajectories };
 }

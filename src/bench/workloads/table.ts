@@ -4,6 +4,7 @@ import { demo } from './demo.js';
 import { filter } from './filter.js';
 import { fresh } from './fresh.js';
 import { interpreter } from './interpreter.js';
+import { microvm } from './microvm.js';
 import { mixedTenants } from './mixed-tenants.js';
 import { node8 } from './node.js';
 import { rollout } from './rollout.js';
@@ -18,4 +19,5 @@ export const WORKLOADS: readonly Workload[] = [
   node8,
   mixedTenants,
   bystanders,
+  microvm,
 ];

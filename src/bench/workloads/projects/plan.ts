@@ -8,6 +8,8 @@ export interface TaskPlanOptions {
   /** How often an attempt leaves the common path for a choice of its own, and how often it looks at something more. */
   divergence: number;
   curiosity: number;
+  /** Whether it runs all tests at its end. */
+  suite: boolean;
 }
 
 const LOOKS = ['grep', 'read', 'references', 'list'] as const;
@@ -28,7 +30,7 @@ interface Step {
 
 /**
  * What the attempts at one project's task do, turn by turn. All follow the task's path: they look around, then change,
- * test and look again, and in the last turn show their changes, run the suite and read everything back. With
+ * test and look again, and in the last turn show their changes, run the suite unless it takes too long, and read everything back. With
  * probability `divergence` an attempt takes another thing of the step's kind: another file, another way to change the
  * same place, other tests; with `curiosity` it looks at one thing more in the same turn.
  */
@@ -42,7 +44,7 @@ export function planAttempt(project: Project, sandbox: string, options: TaskPlan
     const [looks, look, at] = [own.next() < curiosity, own.pick(LOOKS), own.next()];
     const calls = [hand.call(leaves ? { kind: step.kind, which, way } : step)];
     if (looks) calls.push(hand.call({ kind: look, which: at, way: 0 }));
-    if (turn === turns - 1) calls.push(...hand.handIn());
+    if (turn === turns - 1) calls.push(...hand.handIn(options.suite));
     return calls;
   });
 }
@@ -93,12 +95,9 @@ class Hand {
   }
 
   /** The end of every attempt. */
-  handIn(): ToolCall[] {
-    return [
-      { tool: 'diff', args: {} },
-      { tool: 'test', args: { args: this.project.suite } },
-      { tool: 'review', args: {} },
-    ];
+  handIn(suite: boolean): ToolCall[] {
+    const test = { tool: 'test', args: { args: this.project.suite } };
+    return [{ tool: 'diff', args: {} }, ...(suite ? [test] : []), { tool: 'review', args: {} }];
   }
 
   /** Changes a place, or changes it again in another way. */

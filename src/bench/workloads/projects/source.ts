@@ -1,14 +1,9 @@
-import { type ExecFileException, execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { promisify } from 'node:util';
 import { AgentZipError } from '../../../errors.js';
-import { ensurePackages } from '../../debian.js';
+import { downloadPackages, ensurePackages, execute } from '../../debian.js';
 import type { Project } from './project.js';
 
-const run = promisify(execFile);
 const PYTHON = '/usr/bin/python3';
-const DOWNLOAD_TIMEOUT_MS = 300_000;
-const MAX_OUTPUT = 16 * 2 ** 20;
 /** What every sandbox uses beside its project: pytest with all it imports, and the tool server's parser. */
 const COMMON_PACKAGES = ['pytest', 'pluggy', 'iniconfig', 'attr', 'packaging', 'parso'].map(
   (name) => `python3-${name}`,
@@ -47,7 +42,7 @@ export async function prepareProjects(
   const packages = [...new Set(missing.flatMap(packagesOf))];
   note(`fetching from Debian into ${folder}: ${packages.join(' ')}`);
   const debs = `${folder}/debs`;
-  await download(debs, packages, signal);
+  await downloadPackages(debs, packages, signal);
   for (const project of missing) await checkOut(files, project, debs, signal);
   rmSync(debs, { recursive: true, force: true });
 }
@@ -57,25 +52,6 @@ const packagesOf = (project: Project): string[] => [
   ...project.dependencies,
   ...COMMON_PACKAGES,
 ];
-
-async function download(folder: string, packages: readonly string[], signal: AbortSignal): Promise<void> {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  await apt(['download', '-q', ...packages], folder, signal);
-}
-
-/** Runs apt-get; once more behind `apt-get update` when it fails, as on a machine whose lists are old or missing. */
-async function apt(args: readonly string[], cwd: string, signal: AbortSignal): Promise<void> {
-  const once = (...command: string[]): Promise<unknown> =>
-    execute('apt-get', command, { cwd, signal, env: { DEBIAN_FRONTEND: 'noninteractive' } });
-  try {
-    await once(...args);
-  } catch {
-    signal.throwIfAborted();
-    await once('update', '-qq');
-    await once(...args);
-  }
-}
 
 /** Unpacks a project and makes a repository of it, aside first, so that what stands there is whole. */
 async function checkOut(files: string, project: Project, debs: string, signal: AbortSignal): Promise<void> {
@@ -131,25 +107,4 @@ async function commit(repo: string, signal: AbortSignal): Promise<void> {
   writeFileSync(`${repo}/.git/info/exclude`, '__pycache__/\n');
   await git('add', '-A');
   await git('commit', '-q', '-m', 'As packaged by Debian');
-}
-
-interface CommandOptions {
-  signal: AbortSignal;
-  cwd?: string;
-  env?: Record<string, string>;
-  mayFail?: boolean;
-}
-
-async function execute(program: string, args: readonly string[], options: CommandOptions): Promise<void> {
-  const { signal, cwd, env, mayFail = false } = options;
-  try {
-    const settings = { cwd, signal, timeout: DOWNLOAD_TIMEOUT_MS, maxBuffer: MAX_OUTPUT };
-    await run(program, args, { ...settings, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', ...env } });
-  } catch (error) {
-    signal.throwIfAborted();
-    if (mayFail) return;
-    const { message, stderr } = error as ExecFileException & { stderr?: string };
-    const reason = `${program} ${args[0]}: ${(stderr || message).trim().split('\n').slice(-3).join('; ')}`;
-    throw new AgentZipError('AZ_WORKLOAD_FAILED', { reason, log: 'the lines above' }, { cause: error });
-  }
 }

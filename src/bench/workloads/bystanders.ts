@@ -32,7 +32,9 @@ function planBystanders({ seed, sandboxes }: PlanOptions, { templates, trajector
   return Array.from({ length: Math.ceil(sandboxes / WAITING_EACH) }, (_, index) => {
     const sandbox = `bystander-${index + 1}`;
     const pauses = new Random(seed, sandbox, 'pauses');
-    const attempt = planAttempt(projectOf(seed), sandbox, { seed, turns, divergence: 0.5, curiosity: 0 });
+    const attempt = planAttempt(projectOf(seed), sandbox, {
+      ...{ seed, turns, divergence: 0.5, curiosity: 0, suite: true },
+    });
     return {
       ...{ sandbox, template, tenant, bystander: true, startMs: pauses.next() * PAUSE_MS.least },
       turns: attempt.map((calls) => ({

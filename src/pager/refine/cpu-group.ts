@@ -5,6 +5,9 @@ const PREFIX = 'agentzip-refine-';
 /** Of the scheduler for nice 0 and nice 10 (kernel/sched/core.c, sched_prio_to_weight), and the least there is. */
 const SHARES = { 0: 1024, 10: 110, idle: 2 } as const;
 
+/** For threads in haste, of each second. */
+const REALTIME_US = 20_000;
+
 /**
  * A group of the cpu controller of cgroup v1 for single threads of this process. SCHED_IDLE and nice values count among
  * threads of one group or, where kernel.sched_autogroup_enabled is 1, of one session: against other sessions' tools an idle thread gets as
@@ -27,6 +30,9 @@ export class CpuGroup {
       removeEmpty(mount);
       mkdirSync(group.path, { recursive: true });
       group.set('idle');
+      // With CONFIG_RT_GROUP_SCHED a group has no real-time threads unless it is given time for them.
+      const realtime = `${group.path}/cpu.rt_runtime_us`;
+      if (existsSync(realtime)) writeFileSync(realtime, String(REALTIME_US));
       return group;
     } catch {
       group.remove();

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { schedule } from '../src/native/process.js';
 import { CpuGroup, mountOf } from '../src/pager/refine/cpu-group.js';
 import { shareAt } from '../src/pager/refine/urgency.js';
 import { launchPager, stopPager, Hog, type TestPager } from './support/pager.js';
@@ -35,6 +36,9 @@ test('threads of the group are told from others, and it leaves nothing', () => {
     expect(knob('cpu.shares')).toBe(110);
     group!.set(0);
     expect(knob('cpu.shares')).toBe(1024);
+    // As a worker is that has a page in hand when its window ends.
+    schedule(Number(tid), 'realtime');
+    schedule(Number(tid), 0);
     group!.leave(Number(tid));
     expect(threads()).toEqual([]);
     group!.enter(Number(tid));

@@ -152,6 +152,9 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       if (random.below(4) === 0)
         bench.addDictionary(1 + random.below(2), Buffer.concat(families.slice(0, 3)));
     } else if (dice < 88) {
+      // The ring has room for the clusters of a pass, and nobody else here who would take them off.
+      bench.commitAll();
+      waiting = 0;
       const before = bench.tables.superblock[Super.SEQUENCE] - random.below(200);
       bench.propose(owners[random.below(owners.length)], before);
       if (random.below(2) === 0) bench.commitAll();

@@ -104,6 +104,27 @@ test('a window that ends stops it', () => {
   expectPages(pages);
 });
 
+test('pages that take no less together are not tried again until they are written', () => {
+  const { random, mine } = begin(0);
+  const strangers = Array.from({ length: 8 }, () => random.bytes(PAGE).fill(3, 0, 2000));
+  strangers.forEach((page, slot) => store(slot, page, mine));
+  let asked = 0;
+  const pass = (): number => {
+    asked = 0;
+    bench.propose(mine, undefined, 64, () => ++asked > 0);
+    bench.commitAll();
+    return asked;
+  };
+  expect(pass()).toBe(1);
+  expect(kinds(8)).toEqual(all(Kind.ZSTD, 8));
+  expect(pass()).toBe(0);
+  const pages = neighbours(random, 8);
+  pages.forEach((page, slot) => store(slot, page, mine));
+  expect(pass()).toBe(1);
+  expect(kinds(8)).toEqual(all(Kind.MEMBER, 8));
+  expectPages(pages);
+});
+
 test('its block goes with its last page; of a few that are left a new one is made', () => {
   const { mine, pages } = begin();
   bench.cluster(mine);

@@ -64,6 +64,8 @@ export class Clusterer {
   private readonly decoder: Decoder;
   private readonly alone = new ClusterGroup(AT.alone, MAX_CLUSTER);
   private readonly based = new ClusterGroup(AT.based, BASED_PAGES);
+  /** By slot a mark of the write that was tried in vain: 0 for none. */
+  private readonly tried: Uint8Array;
 
   constructor(
     private readonly tables: Tables,
@@ -74,6 +76,7 @@ export class Clusterer {
     this.compressor = new ZstdCompressor(Math.max(level, LEVEL));
     this.dictionaries = new Digests(digestMaker(Math.max(level, LEVEL)));
     this.decoder = new Decoder(tables, packs, this.workspace, AT.decoder);
+    this.tried = new Uint8Array(tables.slots);
   }
 
   /**
@@ -108,7 +111,8 @@ export class Clusterer {
   private rests(slot: number, { owner, domain, before }: ClusterTask): boolean {
     const { tables } = this;
     if ((tables.slotOwner[slot] & OWNER_MASK) !== owner) return false;
-    if (((tables.slotSequence[slot] - before) | 0) > 0) return false;
+    const sequence = tables.slotSequence[slot];
+    if (((sequence - before) | 0) > 0 || this.tried[slot] === markOf(sequence)) return false;
     const object = tables.slotObject[slot];
     const kind = tables.objectKind[object];
     if (!mayJoin(kind) || tables.objectRefs[object] !== 1 || tables.objectDomain[object] !== domain)
@@ -164,13 +168,19 @@ export class Clusterer {
     const entry = ring.reserve();
     const length =
       group === this.based ? this.encodeBased(group, entry) : this.encodeAlone(group, entry, domain);
-    if (length <= 0 || blockBytes(length) > WORTH * group.taken) return;
+    if (length <= 0 || blockBytes(length) > WORTH * group.taken) return this.giveUp(group);
     ring.words[entry + MEMBERS] = group.count;
     ring.words[entry + Result.LENGTH] = length;
     ring.words[entry + Result.OWNER] = owner;
     ring.words.set(group.members.subarray(0, group.count * MEMBER_WORDS), memberWords(entry, 0));
     memcpy(ring.block(entry), this.workspace.address + AT.output, length);
     ring.publish();
+  }
+
+  /** What does not pay now will not in the next window: its pages are left alone until they are written again. */
+  private giveUp({ members, count }: ClusterGroup): void {
+    for (let at = 0; at < count * MEMBER_WORDS; at += MEMBER_WORDS)
+      this.tried[members[at + Member.SLOT]] = markOf(members[at + Member.SEQUENCE]);
   }
 
   /** Bytes of the cluster's block, which is at AT.output then; 0 or less: there is none. */
@@ -247,3 +257,6 @@ export class Clusterer {
     return true;
   }
 }
+
+/** Of a write, 1 to 255. Two writes of a slot may have the same: then a page stays as it is that might have been put together. */
+const markOf = (sequence: number): number => 1 + (sequence % 255);

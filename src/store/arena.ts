@@ -172,7 +172,7 @@ export class Arena {
   }
 
   /**
-   * A better place for a block, or -1 when it sits well: its segment is at least an eighth empty, and the others of its
+   * A better place for a block, or -1 when it sits well: its segment is at least a quarter empty, and the others of its
    * class have room for all that is left in it. The caller copies, then frees the old block.
    */
   relocate(unit: number, length: number): number {
@@ -180,7 +180,7 @@ export class Arena {
     const segment = Math.floor(unit / SEGMENT_UNITS);
     const blocks = blocksOf(sizeClass);
     const free = this.freeBlocks[segment];
-    if (sizeClass === PAGE_CLASS || free * 8 < blocks) return -1;
+    if (sizeClass === PAGE_CLASS || free * 4 < blocks) return -1;
     if (this.freeInClass[sizeClass] - free < blocks - free) return -1;
     this.unlink(segment, sizeClass);
     const target = this.allocate(length);

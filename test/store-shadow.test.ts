@@ -29,7 +29,7 @@ function makePage(random: Random, families: Uint8Array[]): Uint8Array {
   const family = random.below(families.length);
   const page = families[family].slice();
   // Part of its twin, moved: two bases are better than one.
-  if (random.below(3) === 0) {
+  if (random.below(2) === 0) {
     page.set(families[(family + FAMILIES) % families.length].subarray(SHARED), 8 * random.below(64));
   }
   // A stretch of it is new.

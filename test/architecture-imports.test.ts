@@ -15,7 +15,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   policy: [],
   otel: [],
   memory: ['native'],
-  telemetry: ['native'],
+  telemetry: ['schedule', 'native'],
   hosts: ['memory'],
   controller: ['schedule', 'hosts', 'telemetry', 'memory', 'policy', 'otel'],
   plugin: ['controller', 'policy', 'otel'],
@@ -51,7 +51,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
   [/^bench\//, /^(plugin\/client|controller\/api)\.ts$/, 'the bench is a host: it sees what hosts see'],
   [
     /^bench\/detect\//,
-    /^(telemetry\/.*|policy\/defaults)\.ts$/,
+    /^(telemetry\/.*|schedule\/clock|policy\/defaults)\.ts$/,
     'what the probes find out is measured without a pager',
   ],
   [/^bench\/replay\//, /^(store|codec)\//, 'a replay drives the store without the pager'],

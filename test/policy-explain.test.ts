@@ -32,6 +32,12 @@ test('of a sandbox that has done nothing it says what would be', async () => {
   await start();
   expect((await bench.controller.explain('one')).decisions).toEqual([
     { what: 'mode', value: 'proactive', because: 'mode of the policy', numbers: {} },
+    {
+      what: 'actuator',
+      value: 'process_madvise',
+      because: expect.stringContaining('paged out') as string,
+      numbers: {},
+    },
     { what: 'trust domain', value: ':one', because: 'trust.domain is tenant-template', numbers: {} },
     { what: 'template', value: null, because: 'its host named none', numbers: {} },
     expect.objectContaining({

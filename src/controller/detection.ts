@@ -1,7 +1,8 @@
 import { memoryCgroupId } from '../memory/cgroup.js';
 import type { Policy } from '../policy/policy.js';
 import { Endpoints } from '../telemetry/endpoints.js';
-import { monotonicMs, PhaseWatch } from '../telemetry/phase-watch.js';
+import { monotonicMs } from '../schedule/clock.js';
+import { PhaseWatch } from '../telemetry/phase-watch.js';
 import type { Probes } from '../telemetry/probes.js';
 import type { EventType, Phase } from './api.js';
 import type { Registry } from './sandboxes/registry.js';

@@ -30,7 +30,7 @@ function mode({ policies }: Context, sandbox: Sandbox, enabled: boolean): Decisi
 }
 
 const ACTUATORS: Record<Actuator, string> = {
-  process_madvise: 'its pages are its own, and its processes can be told to page them out one by one',
+  process_madvise: 'its pages are its own, and are paged out through its processes',
   'memory.reclaim':
     'its processes map its memory together: its cgroup is told to reclaim it, and the store shares it with nothing',
 };

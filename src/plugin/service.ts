@@ -2,6 +2,7 @@ import { AgentZipError, explain } from '../errors.js';
 import { createAgentZip, type AgentZip } from './agentzip.js';
 import type { AgentZipOptions } from './lifecycle.js';
 import { ServiceManager } from './service-manager.js';
+import { mib } from './watch/format.js';
 
 /** Where the service talks to its operator. */
 export interface Console {
@@ -86,7 +87,6 @@ function follow(service: Served, console: Console): void {
   });
 }
 
-const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 const seconds = (ms: number | null): string => (ms === null ? 'not known' : `${(ms / 1000).toFixed(1)} s`);
 
 /** The same of waits in which nothing is done. */
@@ -95,7 +95,8 @@ function followObserved(service: Served, console: Console): void {
   service.on('windowObserved', ({ sandbox, bytes, expectedMs, predictedMs }) => {
     const wait = expectedMs === null ? 'predicted' : 'expected';
     const length = seconds(expectedMs ?? predictedMs);
-    if (told()) console.warn(`would page out ${mib(bytes)} of sandbox ${sandbox}; ${wait} wait: ${length}`);
+    if (told())
+      console.warn(`would page out ${mib(bytes)} MiB of sandbox ${sandbox}; ${wait} wait: ${length}`);
   });
   service.on('windowSkipped', ({ sandbox, reason }) => {
     const { dryRun } = service.started;

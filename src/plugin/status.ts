@@ -1,13 +1,14 @@
 import type { HostStatus, SandboxStatus, Status } from '../controller/api.js';
 import { AgentZipClient } from './client.js';
 import { checkedRuntimeDir, controlSocket } from './runtime-files.js';
+import { mib } from './watch/format.js';
 
-const MIB = 1024 * 1024;
-const mib = (bytes: number): string => (bytes / MIB).toFixed(1);
+/** A digest as Docker shortens it: with all of it no line fits a terminal. */
+const shortened = (template: string): string => template.replace(/^(sha256-[0-9a-f]{12})[0-9a-f]{52}/, '$1');
 
 const COLUMNS: [title: string, value: (sandbox: SandboxStatus) => string][] = [
   ['SANDBOX', ({ id }) => id],
-  ['TEMPLATE', ({ template }) => template ?? '-'],
+  ['TEMPLATE', ({ template }) => shortened(template ?? '-')],
   ['HOST', ({ host }) => host ?? 'api'],
   ['MODE', ({ mode }) => mode],
   ['PHASE', ({ phase }) => phase],

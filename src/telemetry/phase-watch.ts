@@ -1,3 +1,4 @@
+import { monotonicMs } from '../schedule/clock.js';
 import type { Traffic } from './events.js';
 import { type DetectorLimits, type Phase, PhaseDetector } from './phase-detector.js';
 import { TreeCpu } from './tree-cpu.js';
@@ -38,9 +39,6 @@ interface Watched {
   told: Phase;
   armed: boolean;
 }
-
-/** CLOCK_MONOTONIC in ms, as the probes' times. */
-export const monotonicMs = (): number => Number(process.hrtime.bigint()) / NS_PER_MS;
 
 /** Tells of each sandbox what it does, from what the probes report and from the CPU time of its processes. */
 export class PhaseWatch {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../../errors.js';
-import { monotonicMs } from '../../telemetry/phase-watch.js';
+import { monotonicMs } from '../../schedule/clock.js';
 import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
 import { hostDisturbances } from '../disturbances.js';
 import { LlmServer, type ServedTurn } from '../llm.js';

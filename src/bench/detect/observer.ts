@@ -1,6 +1,7 @@
 import type { TelemetrySink, Traffic } from '../../telemetry/events.js';
 import { endpointKey } from '../../telemetry/endpoints.js';
-import { monotonicMs, PhaseWatch } from '../../telemetry/phase-watch.js';
+import { monotonicMs } from '../../schedule/clock.js';
+import { PhaseWatch } from '../../telemetry/phase-watch.js';
 import type { Probes } from '../../telemetry/probes.js';
 import { DEFAULT_POLICY } from '../../policy/defaults.js';
 import { Timeline } from './timeline.js';

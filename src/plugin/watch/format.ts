@@ -18,6 +18,9 @@ export function bytes(value: number): string {
 /** The same in a column of seven: `512K`, `1.50G`. */
 export const shortBytes = (value: number): string => bytes(value).replace(/ (.?)i?B$/, '$1');
 
+/** In MiB, without the unit: `0.4`, `1536.0`. */
+export const mib = (value: number): string => (value / KIB ** 2).toFixed(1);
+
 export const times = (value: number | null): string =>
   value === null ? '-' : `${value >= 99.95 ? Math.round(value) : value.toFixed(1)}x`;
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { EncodingCounts } from '../src/pager/protocol.js';
 import { packageRoot } from '../src/paths.js';
 import { prepareGuest, runInGuest } from './support/vm.js';
 
@@ -17,12 +18,13 @@ test.skipIf(guest === null)(
     const script = `${process.execPath} ${packageRoot}/test/fixtures/runsc-window.mjs '${options}'`;
     const { lines, status } = await runInGuest(guest as string, script, { timeoutMs: GUEST_MS });
     expect(status, lines.join('\n')).toBe(0);
-    const { out, left, heldBefore, encodings } = JSON.parse(
+    const { out, left, heldBefore, usedSlots, foreignSlots, encodings } = JSON.parse(
       lines.find((line) => line.startsWith('{"runsc"')) ?? '{}',
     );
     expect(out).toBeGreaterThan(0.85 * MIB * 2 ** 20);
     expect(left).toBeLessThan(heldBefore / 2);
-    // Nobody's pages are made smaller by themselves alone.
-    expect(encodings).toMatchObject({ duplicate: 0, template: 0, delta: 0, sparse: 0, clustered: 0 });
+    // What lies like another page is the sentry's own: nobody's pages are made smaller by themselves alone.
+    const { duplicate, template, delta, sparse, clustered } = encodings as EncodingCounts;
+    expect(duplicate + template + delta + sparse + clustered).toBeLessThanOrEqual(usedSlots - foreignSlots);
   },
 );

@@ -24,6 +24,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   AZ_TIMEOUT: 504,
   AZ_STORE_FULL: 507,
   AZ_PACK_WRITE: 507,
+  AZ_PAUSE_WRITE: 507,
 };
 
 /** Body of every answer that is not a success. */

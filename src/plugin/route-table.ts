@@ -74,12 +74,12 @@ export const ROUTE_FACTS: Record<string, RouteFacts> = {
   'POST /v1/sandboxes/{id}/pre-pause': {
     summary: 'Bring every page back and leave the sandbox alone, before a snapshot, pause or migration',
     ...EMPTY,
-    errors: OF_SANDBOX,
+    errors: [...OF_SANDBOX, 'AZ_PAUSE_WRITE'],
   },
   'POST /v1/sandboxes/{id}/post-resume': {
     summary: 'End what pre-pause began',
     ...EMPTY,
-    errors: OF_SANDBOX,
+    errors: [...OF_SANDBOX, 'AZ_PAUSE_WRITE'],
   },
   'POST /v1/sandboxes/{id}/wake': {
     summary: 'Bring every page back now',

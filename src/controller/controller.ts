@@ -310,8 +310,7 @@ export class AgentController implements Controller {
   }
 
   async prePause(id: string): Promise<void> {
-    const sandbox = this.context.registry.get(id);
-    this.context.pauses.begin(sandbox);
+    const sandbox = this.context.pauses.begin(this.context.registry.get(id));
     await this.bringBack(sandbox, 'shutdown', true);
   }
 

@@ -33,7 +33,7 @@ export class Pauses {
   }
 
   /** AZ_PAUSE_WRITE: the next controller would not know. It is paused all the same. */
-  begin(sandbox: Paused): void {
+  begin<Some extends Paused>(sandbox: Some): Some {
     sandbox.paused = true;
     const processes = [...sandbox.members.values()].map(({ process }) => process);
     this.byId.set(
@@ -41,6 +41,7 @@ export class Pauses {
       processes.map(({ pid, startTime }) => ({ pid, startTime })),
     );
     this.save();
+    return sandbox;
   }
 
   /** AZ_PAUSE_WRITE: then it stays paused. */

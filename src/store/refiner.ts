@@ -31,7 +31,7 @@ export interface Task {
 export type Outcome = 'refined' | 'deferred' | 'gone';
 
 /** A delta this small ends the search; so does one this small end the wish for plain zstd. Bytes. */
-const GOOD_DELTA = 400;
+const GOOD_DELTA = 300;
 const FAIR_DELTA = 1024;
 /** The same of a page of the domain, which the dictionary was made from too: it hardly does better. */
 const FAIR_SIBLING = 2048;

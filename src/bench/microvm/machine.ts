@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,20 +15,23 @@ const STDIO = ['pipe', 'pipe', 'inherit', 'pipe'] as const;
 /** The machine's port is this descriptor of QEMU's. */
 const PORT_FD = 3;
 
-export const MEMORY_MIB = 192;
+const MEMORY_MIB = 192;
 
 /**
  * What a monitor on KVM has none of: code that the emulator has translated. `split-wx` keeps it in a memory file mapped
  * shared, apart from the sandbox's own pages.
  */
 const TRANSLATION = 'tcg,thread=single,tb-size=32,split-wx=on';
-/**
- * Freed pages are zeroed, and memory comes in small pages: both keep what a machine does not use from taking memory. The
- * guest has no clock interrupts but those it needs.
- */
+/** Freed pages are zeroed, and memory comes in small pages: both keep what a machine does not use from taking memory. */
 const COMMAND_LINE =
   'console=ttyS0 rootfstype=ramfs quiet panic=-1 reboot=t mitigations=off nokaslr no_timer_check tsc=reliable nowatchdog ' +
   'random.trust_cpu=on init_on_free=1 transparent_hugepage=never PYTHONHASHSEED=0';
+
+/** The cgroup (its file cgroup.procs) that a machine moves into first, and the file that its console goes to. */
+export interface Place {
+  procs: string;
+  console: string;
+}
 
 export interface BootOptions {
   kernel: string;
@@ -51,10 +55,10 @@ export class Machine {
 
   /**
    * Starts one from a saved state, stopped. Its memory is a private mapping of the file, as Firecracker's: pages that it
-   * writes become its own. `procs`: file of the cgroup it moves into first.
+   * writes become its own.
    */
-  static async restore({ memory, state }: Snapshot, procs: string): Promise<Machine> {
-    const args = [...machine(memory, 'off'), '-serial', 'null', '-incoming', 'defer'];
+  static async restore({ memory, state }: Snapshot, { procs, console }: Place): Promise<Machine> {
+    const args = [...machine(memory, 'off'), '-serial', `file:${console}`, '-incoming', 'defer'];
     const restored = await Machine.start(args, procs);
     try {
       await restored.monitor.run('migrate-set-capabilities', MEMORY_STAYS);
@@ -68,6 +72,7 @@ export class Machine {
   }
 
   private static async start(args: readonly string[], procs = '/dev/null'): Promise<Machine> {
+    // Its own memory is then alike in all of them, as far as it can be: see docs/benchmarks.md.
     const shell = 'echo 0 > "$0" && exec /usr/bin/setarch -R /usr/bin/setpriv --pdeathsig KILL "$@"';
     const child = spawn('/bin/sh', ['-c', shell, procs, QEMU, ...args], { stdio: [...STDIO] });
     const [input, output] = [child.stdin as Writable, child.stdout as Readable];
@@ -90,9 +95,12 @@ export class Machine {
   }
 
   get ended(): Promise<unknown> {
-    return this.child.exitCode !== null || this.child.signalCode !== null
-      ? Promise.resolve()
-      : once(this.child, 'exit');
+    return this.outcome === null ? once(this.child, 'exit') : Promise.resolve();
+  }
+
+  /** Its exit code, or the signal that ended it; null while it runs. */
+  get outcome(): number | string | null {
+    return this.child.exitCode ?? this.child.signalCode;
   }
 
   async run(): Promise<void> {
@@ -135,8 +143,11 @@ export class Machine {
 /** Leaves memory that is a file's out of saved states (migration capability of QEMU). */
 const MEMORY_STAYS = { capabilities: [{ capability: 'x-ignore-shared', state: true }] };
 
-/** What a saved machine depends on, beside what it was booted with. */
-export const machineDescription = (): string => JSON.stringify([COMMAND_LINE, machine('', 'on')]);
+/** What a saved machine depends on, beside what it was booted with: another QEMU may not read its state. */
+export function machineDescription(): string {
+  const { size, mtimeMs } = statSync(QEMU);
+  return JSON.stringify([size, mtimeMs, COMMAND_LINE, machine('', 'on')]);
+}
 
 /** The same for a machine and what is restored from it. */
 const machine = (memory: string, share: 'on' | 'off'): string[] => [

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { explain } from '../../errors.js';
 import type { Order } from '../program.js';
 import { Machine } from './machine.js';
-import { type Snapshot, takeSnapshot } from './snapshot.js';
+import { lastWords, type Snapshot, takeSnapshot } from './snapshot.js';
 
 /**
  * What a platform of microVMs does: `main.js FILES ROOT TASK_FILE HOST_PID`, a program of ../program.ts, launch fork. It
@@ -15,13 +15,26 @@ const say = (value: object): void => void process.stdout.write(`${JSON.stringify
 
 /** A sandbox: a machine in the cgroup it was given, that ends when its socket hangs up. */
 async function fork(snapshot: Snapshot, id: string, order: Order): Promise<void> {
-  const machine = await Machine.restore(snapshot, order.procs);
+  const console = `${order.folder}/console`;
+  const machine = await Machine.restore(snapshot, { procs: order.procs, console });
   const { port, pid } = machine;
   const host = connect(order.socket);
   host.on('error', () => undefined); // it hangs up then, too
   port.on('error', () => undefined);
-  host.on('close', () => void machine.end());
-  void machine.ended.then(() => host.destroy());
+  // Which of them hung up: a machine that ends by itself closes its port before it is gone.
+  let hungUp: 'host' | 'machine' | undefined;
+  port.on('end', () => (hungUp ??= 'machine'));
+  host.on('close', () => {
+    hungUp ??= 'host';
+    void machine.end();
+  });
+  void machine.ended.then(() => {
+    if (hungUp !== 'host') {
+      const said = lastWords(console);
+      process.stderr.write(`${id}: its machine ended (${machine.outcome}); its console says: ${said}\n`);
+    }
+    host.destroy();
+  });
   host.write(`${JSON.stringify({ hello: id, pid })}\n`);
   host.pipe(port);
   port.pipe(host);
@@ -43,4 +56,9 @@ async function main(): Promise<void> {
   process.exit(0);
 }
 
-await main();
+try {
+  await main();
+} catch (error) {
+  process.stderr.write(`${explain(error)}\n`);
+  process.exit(1);
+}

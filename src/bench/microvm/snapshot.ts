@@ -1,5 +1,16 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { failed, Lines, within } from '../lines.js';
 import { guestFolder, initramfs, kernelOf } from './image.js';
 import { Machine, machineDescription } from './machine.js';
@@ -7,6 +18,8 @@ import { Machine, machineDescription } from './machine.js';
 /** In emulation, with all cores in use by others. */
 const WARM_TIMEOUT_MS = 170_000;
 const CONSOLE_SHOWN = 2000;
+/** Each takes some 150 MiB of disk. */
+const KEPT_MS = 24 * 3600 * 1000;
 
 /** A warmed guest at rest. Machines start from it without a boot. */
 export interface Snapshot {
@@ -28,9 +41,11 @@ export interface SnapshotOptions {
 export async function takeSnapshot({ files, root, taskFile }: SnapshotOptions): Promise<Snapshot> {
   const image = initramfs(files, root, taskFile);
   const made = createHash('sha256').update(machineDescription()).update(image).digest('hex').slice(0, 16);
-  const folder = `${guestFolder(files)}/snapshots/${made}`;
+  const snapshots = `${guestFolder(files)}/snapshots`;
+  const folder = `${snapshots}/${made}`;
   if (!existsSync(folder)) {
-    mkdirSync(`${folder}/..`, { recursive: true });
+    mkdirSync(snapshots, { recursive: true });
+    removeOld(snapshots);
     const partial = mkdtempSync(`${folder}.`);
     try {
       await warm(partial, kernelOf(files), image);
@@ -39,7 +54,23 @@ export async function takeSnapshot({ files, root, taskFile }: SnapshotOptions): 
       rmSync(partial, { recursive: true, force: true });
     }
   }
+  const now = new Date();
+  utimesSync(folder, now, now);
   return { memory: `${folder}/memory`, state: `${folder}/state` };
+}
+
+/** Those that no run has used for a day. */
+function removeOld(snapshots: string): void {
+  for (const name of readdirSync(snapshots)) {
+    const path = `${snapshots}/${name}`;
+    if (Date.now() - statSync(path).mtimeMs > KEPT_MS) rmSync(path, { recursive: true, force: true });
+  }
+}
+
+/** The end of what a guest has printed. */
+export function lastWords(console: string): string {
+  const said = existsSync(console) ? readFileSync(console, 'latin1').slice(-CONSOLE_SHOWN).trim() : '';
+  return said || 'nothing';
 }
 
 async function warm(folder: string, kernel: string, image: Buffer): Promise<void> {
@@ -49,8 +80,7 @@ async function warm(folder: string, kernel: string, image: Buffer): Promise<void
   try {
     const ready = new Lines(machine.port, 'the guest').next();
     const line = await within(ready, WARM_TIMEOUT_MS, 'the start of the guest').catch((error: unknown) => {
-      const said = existsSync(console) ? readFileSync(console, 'utf8').slice(-CONSOLE_SHOWN) : '';
-      throw failed(`${(error as Error).message}; its console says: ${said.trim() || 'nothing'}`);
+      throw failed(`${(error as Error).message}; its console says: ${lastWords(console)}`);
     });
     if ((JSON.parse(line) as { ready?: boolean }).ready !== true) throw failed(`the guest said ${line}`);
     await machine.save(`${folder}/state`);

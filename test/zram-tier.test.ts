@@ -32,8 +32,7 @@ test.skipIf(guest === null)(
       expect(result).toMatchObject({ frontEnd: 'nbd', takeovers: 1, corruptPages: 0, left: [] });
       expect(result.writtenPages).toBeGreaterThan(MIB * 128);
     }
-    const { writtenPages, bytes, encodings, foreignSlots, again, freedSlots, corruptPages } =
-      said('{"product"');
+    const { writtenPages, bytes, encodings, foreignSlots, again, corruptPages } = said('{"product"');
     expect(foreignSlots).toBeLessThan(writtenPages / 20);
     // The twin has all of its pages in common with the one, and a third of them are the template's with some bytes changed.
     expect(encodings.duplicate).toBeGreaterThan(PAGES * 0.7);
@@ -41,9 +40,8 @@ test.skipIf(guest === null)(
     // Two of one tenant take less than one of another, half of whose pages are like nothing that is its own.
     expect(bytes.one + bytes.twin).toBeLessThan(BYTES / 2);
     expect(bytes.rival).toBeGreaterThan(BYTES * 0.47);
-    // Three quarters of what was dropped had a block, which zram let go of and did not need again.
-    expect(freedSlots).toBeGreaterThan(PAGES * 0.25);
-    expect(again.usedSlots).toBeLessThan(again.writtenPages * 1.05);
+    // zram takes its lowest free blocks first: what it has let go of is written over before it uses others.
+    expect(again.usedSlots).toBeLessThan(writtenPages * 1.1);
     expect(corruptPages).toBe(0);
   },
 );

@@ -259,7 +259,6 @@ test('whatever happens meanwhile, no page is claimed for another sandbox and non
       () => boxes[random.below(3)].out(random.below(PAGES), 'same'),
       () => boxes[random.below(3)].back(random.below(PAGES)),
       () => host.read(random.below(SLOTS)),
-      () => host.writeBack(random.below(SLOTS)),
       () => void (random.below(20) === 0 && host.losing++),
     ];
     const rarely = random.below(2) === 0 ? 2 : 30;

@@ -54,12 +54,16 @@ export class BlockClaims {
 
   /** zram has answered to the wish that it write this slot's page back. */
   answered(slot: number): void {
-    this.table.wrote(slot, this.written());
+    const blocks = this.written();
+    if (blocks.length > 1) this.table.clear();
+    this.table.wrote(slot, blocks);
   }
 
   /** What was written, it is not known for which slot. */
-  strange(): void {
-    this.table.strange(this.written());
+  strange(): boolean {
+    const found = this.written().length > 0;
+    if (found) this.table.clear(); // somebody else has zram write back: nothing is certain any more
+    return found;
   }
 
   /** Claims what can be proven to be the sandbox's. `first`: looks before the page-outs' writes had settled. */
@@ -90,7 +94,7 @@ export class BlockClaims {
     // From now on the pager notes which are read.
     const sequence = await pager.watch(sandbox.id, blocks, true);
     const complete = await this.read(ascending(suspects.map(({ slot }) => slot)));
-    if (!complete) return;
+    if (!complete || this.strange()) return;
     await pager.free(sandbox.id, sequence, blocks, true);
   }
 
@@ -129,6 +133,8 @@ export class BlockClaims {
     drained(reads);
     await this.read(ascending(slots));
     const read = new Set(drained(reads));
+    // A block that somebody else had written meanwhile may have been read for another slot.
+    if (this.strange()) return proven;
     slots.forEach((slot, i) => {
       const block = this.table.blockOf(slot);
       if (!read.has(block)) return this.table.left(slot, block);

@@ -51,7 +51,7 @@ export interface StoreUse {
  * close to some instant, which is all a status needs.
  */
 export function countStore(tables: Tables): StoreUse {
-  const { superblock, slotObject, slotOwner, objectKind, objectRefs, objectBase, objectLength } = tables;
+  const { superblock, slotObject, slotOwner, objectKind, refs, objectBase, objectLength } = tables;
   const { slotUse } = tables;
   const encodings = noCounts();
   const encodingBytes = noCounts();
@@ -60,8 +60,7 @@ export function countStore(tables: Tables): StoreUse {
   const staged = new Float64Array(MAX_OWNERS);
   const bytes = new Float64Array(MAX_OWNERS);
   let usedSlots = 0;
-  const share = (object: number): number =>
-    blockBytes(objectLength[object]) / Math.max(1, objectRefs[object]);
+  const share = (object: number): number => blockBytes(objectLength[object]) / Math.max(1, refs.of(object));
   for (let slot = slotUse.next(0); slot < superblock[Super.HIGH_SLOT]; slot = slotUse.next(slot + 1)) {
     const object = slotObject[slot];
     if (object === 0) continue;
@@ -71,8 +70,9 @@ export function countStore(tables: Tables): StoreUse {
     slots[owner]++;
     if (awaitsRefinement(kind)) staged[owner]++;
     if (hasBlock(kind)) bytes[owner] += share(object);
-    if (namesObject(kind)) bytes[owner] += share(objectBase[object]) / Math.max(1, objectRefs[object]);
-    const field = seen[object] === 1 && kind !== Kind.SAME ? 'duplicate' : FIELD[kind];
+    if (namesObject(kind)) bytes[owner] += share(objectBase[object]) / Math.max(1, refs.of(object));
+    const again = seen[object] === 1 && kind !== Kind.SAME && kind !== Kind.TEMPLATE;
+    const field = again ? 'duplicate' : FIELD[kind];
     seen[object] = 1;
     if (field === undefined) continue;
     encodings[field]++;
@@ -110,7 +110,7 @@ export function storeMemory(
   const memory = {
     ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
     indexHeldBytes: files.index,
-    indexUsedBytes: hashes.used().byteLength + sketches.used().byteLength,
+    indexUsedBytes: hashes.usedBytes + sketches.used().byteLength,
   };
   let objects = 0;
   const high = superblock[Super.HIGH_OBJECT];
@@ -125,8 +125,10 @@ export function storeMemory(
     const entries = entriesOf(name as Section, tables);
     const width = entries === null ? 0 : bytes / entries[1];
     const reached = entries === null ? bytes : Math.ceil(entries[0] * width);
-    memory.tableHeldBytes += residentBytes(mapping.address + offset, reached);
-    memory.tableUsedBytes += width * (name.startsWith('slot') ? usedSlots : objects);
+    const held = residentBytes(mapping.address + offset, reached);
+    memory.tableHeldBytes += held;
+    // A column may be a hole where others are not.
+    memory.tableUsedBytes += Math.min(held, width * (name.startsWith('slot') ? usedSlots : objects));
   }
   memory.arenaHeldBytes = Math.max(0, files.store - memory.tableHeldBytes);
   return memory;

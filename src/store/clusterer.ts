@@ -115,14 +115,14 @@ export class Clusterer {
     if (((sequence - before) | 0) > 0 || this.tried[slot] === markOf(sequence)) return false;
     const object = tables.slotObject[slot];
     const kind = tables.objectKind[object];
-    if (!mayJoin(kind) || tables.objectRefs[object] !== 1 || tables.objectDomain[object] !== domain)
+    if (!mayJoin(kind) || tables.refs.of(object) !== 1 || tables.objectDomain[object] !== domain)
       return false;
     return kind !== Kind.MEMBER || 2 * this.left(object) <= tables.objectHashLow[tables.objectBase[object]];
   }
 
   /** Members that the cluster of this one still has. */
   private left(member: number): number {
-    return this.tables.objectRefs[this.tables.objectBase[member]];
+    return this.tables.refs.of(this.tables.objectBase[member]);
   }
 
   /** With which others a page is put together. */

@@ -8,9 +8,10 @@ import {
   namesTemplate,
 } from '../codec/kinds.js';
 import type { Dictionaries } from './dictionaries.js';
-import { MAX_OWNERS, OWNER_MASK } from './layout.js';
+import { MAX_CLUSTER, MAX_OWNERS, OWNER_MASK } from './layout.js';
 import { noFields, type Objects } from './objects.js';
 import { packOf } from './packs.js';
+import { MOST_NAMES } from './ref-counts.js';
 import { basesIn, objectsIn } from './references.js';
 import {
   baseHashWords,
@@ -81,7 +82,9 @@ export class Commits {
     if (namesDictionary(kind) && !this.dictionaries.holds(base, domain, version)) return false;
     if (kind === DUPLICATE) {
       this.swapIn(slot, base);
-      this.count(ring, entry, 0, 0);
+      // What is equal to a template's page is counted as that, be it the first or not.
+      const kind = tables.objectKind[base] === Kind.TEMPLATE ? Kind.TEMPLATE : 0;
+      this.count(ring, entry, kind, 0);
       return true;
     }
     if (kind === Kind.RAW) {
@@ -145,7 +148,7 @@ export class Commits {
     const member = objects.make(fields, 0);
     if (member === 0) return;
     this.swapIn(ring.words[at + Member.SLOT], member);
-    if (objects.isBase(member)) this.offer(ring, at + Member.SKETCH, domain, member);
+    if (objects.isBase(member)) this.offer(ring, at + Member.SKETCH, domain, member, object);
   }
 
   /** Is what a cluster rests on still there: its dictionary, or its bases? */
@@ -177,14 +180,14 @@ export class Commits {
       tables.slotSequence[slot] === words[at + Member.SEQUENCE] &&
       (tables.slotOwner[slot] & OWNER_MASK) === words[entry + Result.OWNER] &&
       tables.objectDomain[object] === domain &&
-      tables.objectRefs[object] === 1 &&
+      tables.refs.of(object) === 1 &&
       mayJoin(tables.objectKind[object])
     );
   }
 
-  /** Lets an object be found as a base. */
-  private offer(ring: ResultRing, sketch: number, domain: number, object: number): void {
-    this.shared.sketches.insert(ring.words, sketch, domain, object, this.objects.bases);
+  /** Lets an object be found as a base. `instead`: what its page was until now; 0: it could not be found. */
+  private offer(ring: ResultRing, sketch: number, domain: number, object: number, instead = 0): void {
+    this.shared.sketches.insert(ring.words, sketch, domain, object, this.objects.bases, instead);
   }
 
   /**
@@ -199,12 +202,18 @@ export class Commits {
       words[entry + Result.KIND] === DUPLICATE
         ? kind !== Kind.FREE && !awaitsRefinement(kind) && tables.objectDomain[object] === domain
         : this.isFit(object, domain);
-    return fit && this.hasHash(object, words, entry + at + 1);
+    return fit && tables.refs.of(object) < MOST_NAMES && this.hasHash(object, words, entry + at + 1);
   }
 
   /** May pages of the domain rest on it? */
   private isFit(object: number, domain: number): boolean {
-    return this.objects.isBase(object) && this.tables.objectDomain[object] === domain;
+    const { objectDomain, refs } = this.tables;
+    // A result may name a base several times.
+    return (
+      this.objects.isBase(object) &&
+      objectDomain[object] === domain &&
+      refs.of(object) < MOST_NAMES - MAX_CLUSTER
+    );
   }
 
   private hasHash(object: number, words: Uint32Array, at: number): boolean {

@@ -80,6 +80,7 @@ export const SECTIONS = [
   'objectOffset',
   'objectBase',
   'objectRefs',
+  'objectRefsWide',
   'objectHashLow',
   'objectHashHigh',
   'arena',
@@ -90,7 +91,8 @@ export type Section = (typeof SECTIONS)[number];
  * Where everything sits in the store's memory file: name → [offset, bytes], page aligned. Unused parts stay holes.
  *
  * Columns, not rows: a scan reads only what it asks for. A slot costs 10 bytes (u32 object, u32 sequence,
- * u16 owner), an object 25 (u8 kind, u16 length, u16 domain, u32 arena offset, u32 base, u32 references, u64 hash).
+ * u16 owner), an object 22 (u8 kind, u16 length, u16 domain, u32 arena offset, u32 base, u8 references, u64 hash); what an
+ * object has of more references is in a column that is a hole nearly everywhere (RefCounts).
  */
 export function layout(geometry: Geometry): {
   sections: Record<Section, [offset: number, bytes: number]>;
@@ -121,7 +123,8 @@ export function layout(geometry: Geometry): {
     objectDomain: objects * 2,
     objectOffset: objects * 4,
     objectBase: objects * 4,
-    objectRefs: objects * 4,
+    objectRefs: objects,
+    objectRefsWide: objects * 2,
     objectHashLow: objects * 4,
     objectHashHigh: objects * 4,
     arena: arenaBytes,

@@ -78,7 +78,7 @@ export class Objects {
     tables.objectLength[object] = fields.length;
     tables.objectOffset[object] = fields.offset;
     tables.objectBase[object] = fields.base;
-    tables.objectRefs[object] = 0;
+    tables.refs.clear(object);
     tables.objectKind[object] = fields.kind;
     const bases = objectBases(tables, object);
     for (let i = 0; i < bases; i++) this.retain(objectBaseAt(tables, object, i));
@@ -87,7 +87,7 @@ export class Objects {
   }
 
   retain(object: number): void {
-    this.tables.objectRefs[object]++;
+    this.tables.refs.add(object);
   }
 
   /** One that waited for refinement is kept as it is, in `domain`, and can be found and built on from now on. */
@@ -104,7 +104,7 @@ export class Objects {
   /** Takes one reference away; the last one frees the object, and the references to its bases with it. */
   release(object: number): void {
     const { tables } = this;
-    if (--tables.objectRefs[object] > 0) return;
+    if (tables.refs.drop(object) > 0) return;
     const kind = tables.objectKind[object];
     if (this.isBase(object)) this.bases--;
     if (isIndexed(kind)) this.shared.hashes.remove(object);
@@ -137,7 +137,7 @@ export class Objects {
   /** Takes in an object that outlived a restart, with its references counted, or frees it when it has none. */
   readmit(object: number): void {
     const { tables } = this;
-    if (tables.objectRefs[object] === 0) return this.letGo(object);
+    if (tables.refs.of(object) === 0) return this.letGo(object);
     tables.objectUse.take(object);
     if (hasBlock(tables.objectKind[object])) {
       this.arena.reserve(tables.objectOffset[object], tables.objectLength[object]);

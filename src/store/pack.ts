@@ -36,7 +36,7 @@ export interface PackPage {
  * another; and `raw`, for runs of pages are read where they lie. `ends` has where in `frames` each page ends. Page numbers
  * in columns are 1-based so that 0 can mean none.
  */
-const MAGIC = 'AZPACK03';
+const MAGIC = 'AZPACK04';
 export const PACK_SECTIONS = [
   'raw',
   'frames',

@@ -20,7 +20,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   shared.sketches.reset();
   shared.counters.fill(0);
   // The other parts are new with the process, and zero; filling them would only take memory.
-  tables.objectRefs.fill(0, 0, highObject);
+  tables.refs.clearAll(highObject);
   tables.slotUse.recount(highSlot);
   tables.objectUse.recount(highObject);
   let slots = 0;
@@ -30,7 +30,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
     // A crash between a slot's own sequence and the global one must not let the number be given out twice.
     if (((tables.slotSequence[slot] - sequence) | 0) > 0) sequence = tables.slotSequence[slot];
     if (object === 0) continue;
-    tables.objectRefs[object]++;
+    tables.refs.add(object);
     tables.slotUse.take(slot);
     // The queue of pages to refine is gone: they must be claimed anew.
     if (awaitsRefinement(tables.objectKind[object])) tables.slotOwner[slot] = 0;
@@ -40,7 +40,7 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
   countBases(tables, highObject);
   let objects = 0;
   for (let object = 1; object < highObject; object++) {
-    if (tables.objectRefs[object] > 0) objects++;
+    if (tables.refs.of(object) > 0) objects++;
     store.objects.readmit(object);
   }
   store.arena.finishRecovery();
@@ -50,15 +50,15 @@ export function recover(store: Store, shared: Volatile): { slots: number; object
 
 /** Counts the bases of living objects: in each round those of objects that the round before has found alive. */
 function countBases(tables: Tables, highObject: number): void {
-  const { objectRefs } = tables;
+  const { refs } = tables;
   const counted = new Uint8Array(highObject);
   // Every object of a chain, and the page at its end, may be a cluster's member: two steps instead of one.
   for (let round = 0; round < 2 * DEPTH + 1; round++) {
     for (let object = 1; object < highObject; object++) {
-      if (objectRefs[object] === 0 || counted[object] === 1) continue;
+      if (refs.of(object) === 0 || counted[object] === 1) continue;
       counted[object] = 1;
       const bases = objectBases(tables, object);
-      for (let i = 0; i < bases; i++) objectRefs[objectBaseAt(tables, object, i)]++;
+      for (let i = 0; i < bases; i++) refs.add(objectBaseAt(tables, object, i));
     }
   }
 }

@@ -163,13 +163,21 @@ export class Refiner {
       if (page !== 0 && page <= task.pack.pages) {
         const reference = packReference(task.pack.mapping.pack, page);
         if (this.packs.read(reference, this.address + AT.check) && this.equals(AT.check))
-          return this.name(entry, Kind.TEMPLATE, 0, reference);
+          return this.nameEqual(task.domain, entry, low, high, reference);
       }
     }
     if (!this.options.duplicates) return false;
     const object = this.hashes.find(low, high, task.domain);
     if (object === 0 || !this.decoder.read(object, AT.check) || !this.equals(AT.check)) return false;
     return this.name(entry, DUPLICATE, 0, object, AT.check);
+  }
+
+  /** A template's page again; by an object that says so already, if there is one. */
+  private nameEqual(domain: number, entry: number, low: number, high: number, reference: number): true {
+    const { objectKind, objectBase } = this.tables;
+    const object = this.options.duplicates ? this.hashes.find(low, high, domain) : 0;
+    const isKnown = objectKind[object] === Kind.TEMPLATE && objectBase[object] === reference;
+    return this.name(entry, isKnown ? DUPLICATE : Kind.TEMPLATE, 0, isKnown ? object : reference);
   }
 
   private equals(at: number): boolean {

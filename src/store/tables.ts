@@ -29,6 +29,7 @@ import {
   type Section,
 } from './layout.js';
 import { NameTable } from './names.js';
+import { RefCounts } from './ref-counts.js';
 import { TableUse } from './table-use.js';
 
 /** Where a thread finds the mapped store of its process. */
@@ -62,7 +63,7 @@ export class Tables {
   readonly objectDomain: Uint16Array;
   readonly objectOffset: Uint32Array;
   readonly objectBase: Uint32Array;
-  readonly objectRefs: Uint32Array;
+  readonly refs: RefCounts;
   readonly objectHashLow: Uint32Array;
   readonly objectHashHigh: Uint32Array;
   /** Native address of the arena, and its offset in the memory file. */
@@ -100,7 +101,7 @@ export class Tables {
     this.objectDomain = new Uint16Array(part('objectDomain'));
     this.objectOffset = new Uint32Array(part('objectOffset'));
     this.objectBase = new Uint32Array(part('objectBase'));
-    this.objectRefs = new Uint32Array(part('objectRefs'));
+    this.refs = new RefCounts(new Uint8Array(part('objectRefs')), new Uint16Array(part('objectRefsWide')));
     this.objectHashLow = new Uint32Array(part('objectHashLow'));
     this.objectHashHigh = new Uint32Array(part('objectHashHigh'));
     this.arenaAddress = mapping.address + sections.arena[0];

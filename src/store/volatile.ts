@@ -10,7 +10,7 @@ import {
   view,
 } from '../native/memory.js';
 import { HashIndex, hashIndexWords } from './hash-index.js';
-import { MAX_OWNERS, type Geometry } from './layout.js';
+import { MAX_OWNERS, objectCount, type Geometry } from './layout.js';
 import { RESULT_RING_BYTES, ResultRing } from './results.js';
 import { SketchIndex, sketchIndexWords } from './sketch-index.js';
 import type { Tables } from './tables.js';
@@ -62,7 +62,7 @@ function parts(geometry: Geometry, workers: number) {
     windowOpen: MAX_OWNERS * 4,
     ownerStats: MAX_OWNERS * OWNER_STATS * 8,
     rings: workers * align(RESULT_RING_BYTES),
-    hashes: hashIndexWords(geometry.slots) * 4,
+    hashes: hashIndexWords(objectCount(geometry)) * 4,
     sketches: sketchIndexWords(Math.ceil(geometry.slots / 2)) * 4,
   };
   let offset = 0;
@@ -123,12 +123,16 @@ export class Volatile {
 
   /** Makes an index smaller that was larger once, and gives the rest back; for the writer. False: none is too large. */
   shrink(bases: number): boolean {
-    const hashes = this.hashes.shrink();
-    if (!hashes && !this.sketches.shrink(bases)) return false;
     const { at } = parts(this.mapping.geometry, this.mapping.workers);
-    const { offset, bytes } = hashes ? at.hashes : at.sketches;
-    const used = align((hashes ? this.hashes : this.sketches).used().byteLength);
-    punchHole(this.mapping.fd, offset + used, align(bytes) - used);
+    const { freed } = this.hashes;
+    if (this.hashes.shrink()) {
+      punchHole(this.mapping.fd, at.hashes.offset + freed.at, freed.bytes);
+      return true;
+    }
+    const before = align(this.sketches.used().byteLength);
+    if (!this.sketches.shrink(bases)) return false;
+    const after = align(this.sketches.used().byteLength);
+    if (before > after) punchHole(this.mapping.fd, at.sketches.offset + after, before - after);
     return true;
   }
 }

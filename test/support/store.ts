@@ -222,8 +222,8 @@ export function violations(bench: Pick<StoreBench, 'tables' | 'store'>): string[
       if (refs[object] > 0) found.push(`free object ${object} is named ${refs[object]} times`);
       continue;
     }
-    if (refs[object] !== tables.objectRefs[object]) {
-      found.push(`object ${object} counts ${tables.objectRefs[object]} references, has ${refs[object]}`);
+    if (refs[object] !== tables.refs.of(object)) {
+      found.push(`object ${object} counts ${tables.refs.of(object)} references, has ${refs[object]}`);
     }
     if (hasBlock(kind)) used += blockBytes(tables.objectLength[object]);
   }

@@ -70,7 +70,7 @@ function add(use: Use, payload: number, block: number): void {
 
 /** Counts what a store holds. `mappingKind` names the kind of mapping that a slot's page was in. */
 export function countFigures(tables: Tables, mappingKind: (slot: number) => string): StoreFigures {
-  const { slotObject, superblock, objectKind, objectLength, objectBase, objectRefs } = tables;
+  const { slotObject, superblock, objectKind, objectLength, objectBase, refs } = tables;
   const encodings = Object.fromEntries(ENCODINGS.map((name) => [name, nothing()])) as Record<Encoding, Use>;
   const mappings: Record<string, Use> = {};
   const total = nothing();
@@ -87,8 +87,8 @@ export function countFigures(tables: Tables, mappingKind: (slot: number) => stri
     let block = blockBytes(payload);
     if (kind === Kind.MEMBER) {
       const cluster = objectBase[object];
-      payload = objectLength[cluster] / objectRefs[cluster];
-      block = blockBytes(objectLength[cluster]) / objectRefs[cluster];
+      payload = objectLength[cluster] / refs.of(cluster);
+      block = blockBytes(objectLength[cluster]) / refs.of(cluster);
     }
     const first = seen[object] === 0 || kind === Kind.SAME;
     const isTemplate = kind === Kind.TEMPLATE;

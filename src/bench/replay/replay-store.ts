@@ -28,8 +28,11 @@ const ARENA_SLACK = 64 << 20;
 /** Memory of the store in bytes, as the kernel counts it. */
 export interface StoreMemory {
   arena: number;
+  dictionaries: number;
   tables: number;
   indexes: number;
+  /** Results on their way from the worker to the data loop, and counters: the same for any number of pages. */
+  buffers: number;
 }
 
 /**
@@ -131,11 +134,16 @@ export class ReplayStore {
 
   memory(): StoreMemory {
     const { mapping, arenaAddress, arenaFileOffset } = this.tables;
-    const arena = residentBytes(arenaAddress, mapping.geometry.arenaBytes);
+    const { hashes, sketches } = this.shared;
+    const [at, bytes] = layout(mapping.geometry).sections.dictionaryBytes;
+    const dictionaries = residentBytes(mapping.address + at, bytes);
+    const indexes = hashes.usedBytes + sketches.used().byteLength;
     return {
-      arena,
-      tables: residentBytes(mapping.address, arenaFileOffset),
-      indexes: memoryBytes(this.volatile.fd),
+      arena: residentBytes(arenaAddress, mapping.geometry.arenaBytes),
+      dictionaries,
+      tables: residentBytes(mapping.address, arenaFileOffset) - dictionaries,
+      indexes,
+      buffers: Math.max(0, memoryBytes(this.volatile.fd) - indexes),
     };
   }
 

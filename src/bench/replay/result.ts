@@ -29,8 +29,10 @@ export interface ReplayResult {
     payloadBytes: number;
     blockBytes: number;
     arenaBytes: number;
+    dictionaryBytes: number;
     tableBytes: number;
     indexBytes: number;
+    bufferBytes: number;
     poolBytes: number;
     baseResidentBytes: number;
     baseUsedBytes: number;
@@ -107,15 +109,17 @@ export function summarizeReplay(replayed: Replayed): ReplayResult {
 }
 
 function memoryOf(store: ReplayStore, { total, baseUsedBytes }: StoreFigures): ReplayResult['memory'] {
-  const { arena, tables, indexes } = store.memory();
+  const { arena, dictionaries, tables, indexes, buffers } = store.memory();
   return {
     // A cluster is divided among its pages: the sum is whole again but for the rounding of floats.
     payloadBytes: Math.round(total.payloadBytes),
     blockBytes: Math.round(total.blockBytes),
     arenaBytes: arena,
+    dictionaryBytes: dictionaries,
     tableBytes: tables,
     indexBytes: indexes,
-    poolBytes: arena + tables + indexes,
+    bufferBytes: buffers,
+    poolBytes: arena + dictionaries + tables + indexes + buffers,
     baseResidentBytes: store.baseResidentBytes(),
     baseUsedBytes,
   };

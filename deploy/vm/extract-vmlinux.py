@@ -3,6 +3,7 @@
 usage: extract-vmlinux.py VMLINUZ VMLINUX
 """
 import ctypes
+import lzma
 import struct
 import subprocess
 import sys
@@ -38,8 +39,10 @@ if payload[:4] == b"\x28\xb5\x2f\xfd":
     unpacked = subprocess.run(["zstd", "-dc"], input=payload[:-4], stdout=subprocess.PIPE, check=True).stdout
 elif payload[:4] == b"\x02\x21\x4c\x18":
     unpacked = unpack_lz4(payload[:-4])
+elif payload[:6] == b"\xfd7zXZ\0":
+    unpacked = lzma.decompress(payload[:-4], lzma.FORMAT_XZ)
 else:
-    sys.exit("the kernel is packed with neither zstd nor lz4")
+    sys.exit("the kernel is packed with none of zstd, lz4 and xz")
 if unpacked[:4] != b"\x7fELF":
     sys.exit("the payload is no ELF file")
 with open(target, "wb") as file:

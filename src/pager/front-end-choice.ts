@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { AgentZipError } from '../errors.js';
+import { badKernel, type BadKernel } from './kernel-version.js';
 import type { FrontEndName } from './requests/channel.js';
 
 /** `pager.frontEnd` of the policy. */
@@ -25,8 +26,8 @@ export interface FrontEndFacts {
   ioUringDisabled: boolean;
 }
 
-/** Kernels whose ublk must not be used, by the first and the last of them. */
-const BAD_KERNELS: readonly [first: string, last: string, why: string][] = [
+/** Kernels whose ublk must not be used. */
+const BAD_KERNELS: readonly BadKernel[] = [
   [
     '0',
     '6.8',
@@ -37,22 +38,11 @@ const BAD_KERNELS: readonly [first: string, last: string, why: string][] = [
   ['6.19', '7.0', 'may never run a control command (seen in 7.0.0 and 7.0.14)'],
 ];
 
-/** Compares by as many numbers as `other` has. */
-function compare(version: readonly number[], other: string): number {
-  for (const [i, part] of other.split('.').map(Number).entries()) {
-    if ((version[i] ?? 0) !== part) return (version[i] ?? 0) - part;
-  }
-  return 0;
-}
-
 /** Why ublk can not be used here, or null. */
 export function ublkObstacle(facts: FrontEndFacts): string | null {
-  const version = /^[\d.]+/.exec(facts.release)?.[0].split('.').map(Number) ?? [];
-  const bad = BAD_KERNELS.find(
-    ([first, last]) => compare(version, first) >= 0 && compare(version, last) <= 0,
-  );
+  const bad = badKernel(BAD_KERNELS, facts.release);
   if (!facts.ublkModule) return 'the kernel has no module ublk_drv';
-  if (bad !== undefined) return `ublk of Linux ${facts.release} ${bad[2]}`;
+  if (bad !== undefined) return `ublk of Linux ${facts.release} ${bad}`;
   if (facts.ioUringDisabled) return 'kernel.io_uring_disabled is set';
   return null;
 }

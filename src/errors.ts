@@ -35,6 +35,14 @@ export const ERRORS = {
     'memory.reclaim of {cgroup} is refused: {reason}',
     'give the service write access to the cgroups of its sandboxes; until then their shared memory stays where it is',
   ],
+  AZ_ZSWAP_MISSING: [
+    'zswap can not stand before the device: {reason}',
+    'use a kernel that has a good zswap, see docs/tiers.md; or set pager.tier to direct',
+  ],
+  AZ_ZSWAP_WRITEBACK: [
+    'zswap holds {pages} pages of {sandbox} and writes none of them back',
+    'see the kernel log and pool_limit_hit in /sys/kernel/debug/zswap; what was not written stays in memory',
+  ],
   AZ_LIBRARY_MISSING: ['{library} can not be loaded: {reason}', 'apt-get install {package}'],
   AZ_BTF_MISSING: [
     'no kernel BTF at {path}',

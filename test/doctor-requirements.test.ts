@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { quickChecks, refuse, requireHost, runDoctor } from '../src/plugin/doctor.js';
 import { kernel, memoryController } from '../src/plugin/doctor/kernel.js';
 import { platforms } from '../src/plugin/doctor/platforms.js';
@@ -30,7 +31,7 @@ describe('on this host', () => {
     const missing = report.requirements.filter(({ ok, level }) => !ok && level === 'required');
     expect(missing).toEqual([]);
     expect(report.ok).toBe(true);
-    expect(() => requireHost(quickChecks('auto'))).not.toThrow();
+    expect(() => requireHost(quickChecks(DEFAULT_POLICY.pager))).not.toThrow();
     expect(JSON.parse(JSON.stringify(report))).toEqual(report);
   });
 });

@@ -47,6 +47,7 @@ test('of a sandbox that has done nothing it says what would be', async () => {
     }),
     { what: 'wait', value: null, because: 'none has begun yet', numbers: { leastMs: 300 } },
     expect.objectContaining({ what: 'last window', value: null }),
+    { what: 'tier', value: 'direct', because: 'what goes out is in the store at once', numbers: {} },
     expect.objectContaining({ what: 'prefetch', value: 'on' }),
   ]);
 });

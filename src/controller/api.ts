@@ -290,6 +290,10 @@ export interface Status {
     /** How the kernel reaches it, and why this way. */
     frontEnd: PagerInfo['frontEnd'];
     frontEndReason: string;
+    /** What pages that go out come to first, and what of them it keeps in memory of its own. */
+    tier: PagerInfo['tier'];
+    warmBytes: number;
+    warmPages: number;
     poolBytes: number;
     store: StoreMemory;
     baseBytes: number;

@@ -131,7 +131,7 @@ export class AgentController implements Controller {
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(source.probes);
-    const registry = new Registry(own, watcher);
+    const registry = new Registry(own, watcher, info.tier);
     const { stateDir } = policy.paths;
     const captured = new CapturedTemplates(pager, `${stateDir}/captured`, policy, () => registry.all());
     await captured.adopt();

@@ -115,6 +115,20 @@ function prefetch({ policies, predictor }: Context, sandbox: Sandbox): Decision 
   };
 }
 
+const TIERS = {
+  direct: 'what goes out is in the store at once',
+  zswap: 'what goes out is in zswap first, and is brought down in a wait that lasts longer than warmMs',
+  zram: 'what goes out is in zram first, and is written back in the wait',
+} as const;
+
+function tier({ info, policy }: Context): Decision {
+  const { tier: wanted, zswap } = policy.pager;
+  const kept =
+    wanted === info.tier ? '' : `; the pager was started with it, before the policy said ${wanted}`;
+  const numbers: Decision['numbers'] = info.tier === 'zswap' ? { ...zswap } : {};
+  return { what: 'tier', value: info.tier, because: TIERS[info.tier] + kept, numbers };
+}
+
 /** Why a sandbox is treated as it is: each decision from what it was, or would be, taken by. */
 export function explain(context: Context, sandbox: Sandbox, enabled: boolean): Explanation {
   const { mode: of, encoding, pageout, prefetch: bets, trust } = context.policies.of(sandbox);
@@ -129,6 +143,7 @@ export function explain(context: Context, sandbox: Sandbox, enabled: boolean): E
       phase(context, sandbox),
       wait(context, sandbox),
       lastWindow(sandbox),
+      tier(context),
       prefetch(context, sandbox),
     ],
     overrides: found.map(({ at, match, set }) => ({ at: at ?? null, match, set })),

@@ -1,4 +1,5 @@
 import { version } from '../paths.js';
+import { tierUse } from '../memory/tier-use.js';
 import type { PagerStatus } from '../pager/protocol.js';
 import type { Status } from './api.js';
 import type { Context } from './context.js';
@@ -29,6 +30,8 @@ export function serviceStatus(context: Context, pager: PagerStatus, own: OwnStat
       device: info.device,
       frontEnd: info.frontEnd,
       frontEndReason: info.frontEndReason,
+      tier: info.tier,
+      ...tierUse(info.tier, info.device),
       poolBytes: pager.poolBytes,
       store: pager.store,
       baseBytes: pager.baseBytes,

@@ -17,11 +17,12 @@ export async function createController(policies: Policies, telemetry: Telemetry)
     const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
     return AgentController.over(new AbsentPager(), policies, telemetry, source, adapters);
   }
-  const { frontEnd, tier, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
+  const { frontEnd, tier, zswap, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
   const pager = await startPager({
     runtimeDir: policy.paths.runtimeDir,
     frontEnd,
     tier,
+    zswap: { poolPercent: zswap.poolPercent },
     deviceBytes: deviceMiB * MIB,
     storeBytes: storeMiB * MIB,
     stagingBytes: stagingMiB * MIB,

@@ -127,7 +127,7 @@ export function readingOf(status: Status, droppedSpans: number): Reading {
     owned: sum(sandboxes, ({ ownedBytes }) => ownedBytes),
     swapped: sum(sandboxes, ({ swappedBytes }) => swappedBytes),
     stored: sum(sandboxes, ({ storedBytes }) => storedBytes),
-    pool: pager.poolBytes,
+    pool: pager.poolBytes + pager.warmBytes,
     base: pager.baseBytes,
     foreign: pager.foreignSlots,
     pages: { ...pager.encodings },

@@ -102,7 +102,7 @@ export const METRICS = {
     name: 'agentzip.memory.pool',
     unit: 'By',
     kind: 'gauge',
-    description: 'Memory of the store: arena, tables and indexes.',
+    description: 'Memory of the store (arena, tables and indexes), and of zswap or zram before it.',
   },
   base: {
     name: 'agentzip.memory.base',

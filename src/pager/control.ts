@@ -24,6 +24,11 @@ export type SlotHandlers = Pick<
 const refuse = (request: Op, reason: string): AgentZipError =>
   new AgentZipError('AZ_PAGER_REFUSED', { request, reason });
 
+/** A read that zswap answers does not reach the pager: what does is no measure of what tools wait for. */
+function hiddenReads(): never {
+  throw refuse('readLog', 'zswap answers reads before the pager does');
+}
+
 /** What the pager answers to each request of its socket. */
 export function createHandlers(
   engine: Engine,
@@ -35,7 +40,8 @@ export function createHandlers(
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
-    ...(info.tier === 'direct' ? slotHandlers(engine) : foreignSlotHandlers(slotHandlers(engine))),
+    ...(info.tier === 'zram' ? foreignSlotHandlers(slotHandlers(engine)) : slotHandlers(engine)),
+    ...(info.tier === 'zswap' ? { readLog: hiddenReads } : {}),
     hello: () => info,
     deviceLogs: () => ({ pid: process.pid, reads: engine.readLogFd, writes: engine.writeLogFd }),
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),

@@ -5,6 +5,7 @@ import { pidfdGetfd } from '../native/process.js';
 import type { Store } from '../store/store.js';
 import type { Channel, ChannelPlan, FrontEndName } from './requests/channel.js';
 import { clearZramRemains } from './swap/zram-tier.js';
+import { clearZswapRemains } from './swap/zswap-tier.js';
 import type { FrontEnd } from './front-end.js';
 import { chooseFrontEnd, loadModule, missingFrontEnd, type FrontEndChoice } from './front-end-choice.js';
 import { FUSE_BYTES, FuseChannel, REPLY_AT, REQUEST_BYTES } from './fuse/channel.js';
@@ -75,7 +76,13 @@ export async function clearRemains(runtimeDir: string): Promise<string[]> {
   const ublk = await clearUblkRemains(runtimeDir);
   const nbd = await clearNbdRemains(runtimeDir);
   // What stands before a device goes when that fails.
-  return [...fuse, ...ublk, ...nbd, ...(await clearZramRemains(runtimeDir))];
+  return [
+    ...fuse,
+    ...ublk,
+    ...nbd,
+    ...(await clearZramRemains(runtimeDir)),
+    ...clearZswapRemains(runtimeDir),
+  ];
 }
 
 /** What a standby needs of the pager's channel while that lives: what it holds itself keeps the device alive. */

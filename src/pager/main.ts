@@ -40,7 +40,7 @@ async function start(options: PagerOptions): Promise<PagerService> {
     const engine = await Engine.start(options, channel);
     await frontEnd.attach();
     const bytes = engine.tables.slots * PAGE;
-    tier = await createTier(options.tier, options.runtimeDir, frontEnd.device, bytes);
+    tier = await createTier(options.tier, options.runtimeDir, frontEnd.device, bytes, options.zswap);
     await activateSwap(tier.device, engine.tables.slots);
     frontEnd.settle();
     const before = tier;
@@ -48,6 +48,7 @@ async function start(options: PagerOptions): Promise<PagerService> {
     const isStored = (slot: number): boolean =>
       engine.tables.slotObject[slot] !== 0 || before.ownPages() > held;
     const swapType = await probeSwapType(isStored, withSwapPermitted);
+    tier.begin();
     const service = new PagerService({
       ...{ options, engine, frontEnd, tier, choice, channel, lockFd, swapType, log },
       takeovers: 0,

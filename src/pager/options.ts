@@ -1,7 +1,7 @@
 import { isLocked } from '../native/files.js';
 import type { EncodingOptions } from '../store/encoding.js';
 import type { FrontEndSetting } from './front-end-choice.js';
-import type { TierName } from './swap/tier.js';
+import type { TierName, ZswapOptions } from './swap/tier.js';
 
 /** What a pager is started with; JSON on its command line. */
 export interface PagerOptions {
@@ -10,6 +10,8 @@ export interface PagerOptions {
   frontEnd: FrontEndSetting;
   /** What stands before its device. */
   tier: TierName;
+  /** Of the tier zswap; a pager of an older version was started without. */
+  zswap?: ZswapOptions;
   /** Size of the swap device in bytes of uncompressed pages; it costs memory only where it is used. */
   deviceBytes: number;
   /** Most bytes of stored page data. */

@@ -25,7 +25,7 @@ export interface PagerInfo {
   /** Null: there is no device. */
   frontEnd: FrontEndName | null;
   frontEndReason: string;
-  /** What stands before the pager's device; unless direct, swap slots are not those of the store. */
+  /** What stands before the pager's device; with zram, swap slots are not those of the store. */
   tier: TierName;
   /** Swap type as pagemap shows it (bits 0–4). */
   swapType: number;

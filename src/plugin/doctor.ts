@@ -1,4 +1,5 @@
 import { AgentZipError } from '../errors.js';
+import { DEFAULT_POLICY } from '../policy/defaults.js';
 import type { Policy } from '../policy/policy.js';
 import { devices } from './doctor/devices.js';
 import { kernel, processMadviseWorks } from './doctor/kernel.js';
@@ -7,6 +8,7 @@ import { privileges } from './doctor/privileges.js';
 import { programs, python } from './doctor/programs.js';
 import { readText, type Requirement } from './doctor/requirement.js';
 import { swapAndReclaim } from './doctor/swap.js';
+import { tiers } from './doctor/tiers.js';
 
 export { doctorTable } from './doctor/table.js';
 
@@ -18,20 +20,24 @@ export interface DoctorReport {
   platforms: Platform[];
 }
 
+/** What of the policy it depends on. */
+export type DoctorSettings = Pick<Policy['pager'], 'frontEnd' | 'tier'>;
+
 /** What can be told at once. */
-export function quickChecks(frontEnd: Policy['pager']['frontEnd']): Requirement[] {
+export function quickChecks({ frontEnd, tier }: DoctorSettings): Requirement[] {
   return [
     ...privileges(readText, process.getuid?.() ?? -1),
     ...programs(),
     ...kernel(readText, process.arch),
     ...devices(frontEnd),
-    ...swapAndReclaim(readText),
+    ...tiers(tier),
+    ...swapAndReclaim(readText, tier),
   ];
 }
 
-/** Looks at everything AgentZip needs of this host, with `pager.frontEnd` as it is set. Changes nothing. */
-export async function runDoctor(frontEnd: Policy['pager']['frontEnd'] = 'auto'): Promise<DoctorReport> {
-  const requirements = [...quickChecks(frontEnd), await processMadviseWorks(), await python()];
+/** Looks at everything AgentZip needs of this host, with the policy's settings. Changes nothing. */
+export async function runDoctor(settings: DoctorSettings = DEFAULT_POLICY.pager): Promise<DoctorReport> {
+  const requirements = [...quickChecks(settings), await processMadviseWorks(), await python()];
   return { ok: missing(requirements).length === 0, requirements, platforms: platforms() };
 }
 
@@ -46,7 +52,7 @@ export function refuse({ requirements }: Pick<DoctorReport, 'requirements'>): vo
 
 /**
  * Lets AgentZip start only where it can run. Errors, for the first thing missing: AZ_NOT_ROOT, AZ_CAPABILITY_MISSING,
- * AZ_UBLK_MISSING, AZ_NBD_MISSING, AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code
+ * AZ_UBLK_MISSING, AZ_NBD_MISSING, AZ_FUSE_MISSING, AZ_LOOP_MISSING, AZ_ZSWAP_MISSING, AZ_ZRAM_MISSING, AZ_LIBRARY_MISSING, or AZ_DOCTOR for those without a code
  * of their own.
  */
 export function requireHost(requirements: readonly Requirement[]): void {

@@ -66,8 +66,9 @@ export async function startRunning(options: AgentZipOptions): Promise<Running> {
     effectivePolicy(options),
     policyFile === undefined ? null : resolve(policyFile),
   );
-  const { frontEnd } = live.current.pager;
-  requireHost(options.dryRun ? privileges(readText, process.getuid?.() ?? -1) : quickChecks(frontEnd));
+  requireHost(
+    options.dryRun ? privileges(readText, process.getuid?.() ?? -1) : quickChecks(live.current.pager),
+  );
   const undo = new Undo();
   try {
     return await start(live, options, undo);

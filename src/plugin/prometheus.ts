@@ -126,7 +126,7 @@ export function prometheusText(status: Status): string {
     sample('agentzip_info', { version: status.version, enabled: String(status.enabled) }, 1),
     ...family(METRICS.sandboxes, [[{}, sandboxes.length]]),
     ...ofSandboxes(sandboxes),
-    ...family(METRICS.pool, [[{}, pager.poolBytes]]),
+    ...family(METRICS.pool, [[{}, pager.poolBytes + pager.warmBytes]]),
     ...family(METRICS.base, [[{}, pager.baseBytes]]),
     ...family(METRICS.pages, encodings),
     ...ofTemplates(templates),

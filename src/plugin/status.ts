@@ -64,6 +64,9 @@ export async function readStatus(runtimeDir: string): Promise<Status> {
   }
 }
 
+const tierLine = ({ tier, warmBytes, warmPages }: Status['pager']): string =>
+  tier === 'direct' ? 'tier direct' : `tier ${tier}: it holds ${warmPages} pages in ${mib(warmBytes)} MiB`;
+
 /** A status for people. */
 export function statusTable(status: Status): string {
   const { pager, probes, memory, hosts, sandboxes, templates } = status;
@@ -72,6 +75,7 @@ export function statusTable(status: Status): string {
     `agentzip ${status.version}, ${status.enabled ? 'enabled' : 'disabled'}, pid ${status.pid}, up ${Math.round(status.uptimeMs / 1000)} s`,
     `pager pid ${pager.pid}, ${pager.device}: pool ${mib(pager.poolBytes)} MiB, base ${mib(pager.baseBytes)} MiB`,
     `front end ${pager.frontEnd}: ${pager.frontEndReason}`,
+    tierLine(pager),
     `standby ${pager.standbyPid === null ? 'none' : `pid ${pager.standbyPid}`}; takeovers ${pager.takeovers}`,
     `pages: ${encodings.join(', ')}; foreign ${pager.foreignSlots}`,
     `host: ${mib(memory.availableBytes)} of ${mib(memory.totalBytes)} MiB available${memory.short ? ', short of memory' : ''}`,

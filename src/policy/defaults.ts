@@ -14,6 +14,7 @@ export const DEFAULT_POLICY: Readonly<Policy> = {
     stagingMiB: 1024,
     workers: 2,
     standby: true,
+    zswap: { poolPercent: 20, warmMs: 500 },
   },
   encoding: {
     cutoff: 0.9,

@@ -11,7 +11,8 @@ export interface Policy {
   paths: { runtimeDir: string; stateDir: string };
   pager: {
     frontEnd: 'auto' | 'ublk' | 'nbd' | 'fuse-loop';
-    tier: 'direct' | 'zram';
+    tier: 'direct' | 'zswap' | 'zram';
+    zswap: { poolPercent: number; warmMs: number };
     writebackMiB: number;
     deviceMiB: number;
     storeMiB: number;

@@ -128,7 +128,7 @@ export class MemoryController implements ControllerApi {
       ...{ version: '0.0.0', uptimeMs: 1000, enabled: this.enabled, pid: process.pid },
       resource: { 'service.name': 'agentzip', 'service.instance.id': 'i-1', 'k8s.pod.name': 'p' },
       pager: {
-        ...{ frontEnd: 'fuse-loop', frontEndReason: 'played' },
+        ...{ frontEnd: 'fuse-loop', frontEndReason: 'played', tier: 'direct', warmBytes: 0, warmPages: 0 },
         ...{ pid: 1, device: '/dev/loop9', poolBytes: 5 << 20, baseBytes: 1 << 20, usedSlots: 10 },
         ...{
           foreignSlots: 1,

@@ -144,9 +144,11 @@ async function claimMember(
   sequence: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const { owners } = context;
+  const { owners, pager, info } = context;
   const shows = othersShow(context);
-  const { pages, slots } = claimable(looks.first.slots, looks.second.slots, member.claimed, (slot, page) =>
+  const shown = looks.second.slots;
+  const second = info.tier === 'zswap' ? await member.onDevice(pager, shown) : shown;
+  const { pages, slots } = claimable(looks.first.slots, second, member.claimed, (slot, page) =>
     owners.take(slot, sandbox.tag, page, shows),
   );
   await claimPages(context, sandbox, member, looks.second, { pages, slots, sequence }, signal, (i, sole) => {

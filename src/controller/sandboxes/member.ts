@@ -7,12 +7,15 @@ import { identify, isAlive, type ProcessId } from '../../memory/process.js';
 import { solePages } from '../../memory/references.js';
 import { forEachPage, rangesOfPages } from '../../memory/restore.js';
 import type { Pager } from '../../pager/client.js';
+import type { PagerInfo } from '../../pager/protocol.js';
 import type { Forecast } from '../windows/forecast.js';
 import { Usage, type Outcome } from '../prefetch/usage.js';
 
 /** Sent out, perhaps without a write; known to be in the swap cache. */
 const LEFT = 1;
 const CACHED = 2;
+/** Brought down from zswap, perhaps in vain. */
+const DOWN = 3;
 
 /** One process of a sandbox, and what the ledger knows of its pages. */
 export class Member {
@@ -22,6 +25,11 @@ export class Member {
   readonly claimed = wordTable();
   /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
   private readonly cached = byteTable();
+  /** Tier zswap: pages that zswap holds, as far as is known; and those that the pager accepted in earlier windows. */
+  private readonly warm = byteTable();
+  private readonly accepted = wordTable();
+  /** Where each page was before the last was brought down, and the write sequence then; null: none was in this window. */
+  private down: { slots: PageTable<Uint32Array>; sequence: number } | null = null;
   /** Pages that were nobody else's when they last went, and the pager's write sequence before the first of them did. */
   private sole = byteTable();
   soleSince: number | null = null;
@@ -133,21 +141,74 @@ export class Member {
    * Pages whose memory is still taken although they are out: those that were written when they went. A clean page is
    * freed at once. Ask when the writes have settled, after a look.
    */
-  async cachedPages(pager: Pager): Promise<number[]> {
+  async cachedPages(pager: Pager, tier: PagerInfo['tier']): Promise<number[]> {
     const left: number[] = [];
     this.cached.forEach((page, state) => {
       if (!this.isOut(page)) this.cached.set(page, 0);
-      else if (state === LEFT) left.push(page);
+      else if (state !== CACHED) left.push(page);
     });
     const slots = Uint32Array.from(left, (page) => this.look!.slots.get(page));
     if (this.leftAt !== null && left.length > 0) {
       const written = await pager.writtenSince(this.leftAt, slots);
-      left.forEach((page, i) => this.cached.set(page, written(i) ? CACHED : 0));
+      left.forEach((page, i) => {
+        if (tier === 'zswap' && !written(i) && this.cached.get(page) === LEFT) this.warm.set(page, 1);
+        this.cached.set(page, written(i) ? CACHED : 0);
+      });
     }
     this.leftAt = null;
     const pages: number[] = [];
     this.cached.forEach((page) => pages.push(page));
     return pages;
+  }
+
+  /**
+   * Tier zswap: what it holds of this process, with the slots of a look and the write sequence after that, is about to be brought
+   * down. Returns the pages; what does not come down is not tried again before it has gone out anew.
+   */
+  comingDown(slots: PageTable<Uint32Array>, sequence: number): number[] {
+    this.down = { slots, sequence };
+    this.leftAt ??= sequence;
+    const pages: number[] = [];
+    this.warm.forEach((page) => {
+      if (this.isOut(page)) pages.push(page);
+    });
+    this.warm.clear();
+    for (const page of pages) this.cached.set(page, DOWN);
+    return pages;
+  }
+
+  /**
+   * Tier zswap: which pages the device has, of those that `slots` shows. What zswap holds was never written, and the slot may still
+   * have what somebody else wrote there. So it counts only if it was written since a look that showed the page in that slot.
+   */
+  async onDevice(pager: Pager, slots: PageTable<Uint32Array>): Promise<PageTable<Uint32Array>> {
+    const found = wordTable();
+    const pages: number[] = [];
+    slots.forEach((page, slot) => {
+      if (this.down?.slots.get(page) === slot) pages.push(page);
+      else if (this.accepted.get(page) === slot) this.claimed.set(page, slot);
+    });
+    if (this.down === null || pages.length === 0) return found;
+    const written = await pager.writtenSince(
+      this.down.sequence,
+      Uint32Array.from(pages, (page) => slots.get(page)),
+    );
+    pages.forEach((page, i) => {
+      const slot = slots.get(page);
+      if (written(i)) found.set(page, slot);
+      else if (this.accepted.get(page) === slot) this.claimed.set(page, slot);
+    });
+    return found;
+  }
+
+  /**
+   * A window begins: claims are renewed, for a page may have been written again to the very slot it had. Tier zswap: what was not
+   * written needs none, if it had one.
+   */
+  renew(tier: PagerInfo['tier']): void {
+    if (tier === 'zswap') this.claimed.forEach((page, slot) => this.accepted.set(page, slot));
+    this.claimed.clear();
+    this.down = null;
   }
 
   /** Had nobody else the page when it last went out in this window? */
@@ -163,6 +224,9 @@ export class Member {
   replaced(): void {
     this.look = null;
     this.claimed.clear();
+    this.accepted.clear();
+    this.warm.clear();
+    this.down = null;
     this.cached.clear();
     this.sole.clear();
     this.soleSince = null;

@@ -2,9 +2,11 @@ import { AgentZipError } from '../../errors.js';
 import { findProcesses, type Membership, type OwnProcesses, type ProcessTable } from '../../hosts/plain.js';
 import { cgroupPids, resolveCgroup } from '../../memory/cgroup.js';
 import { identify, isAlive, processTree, userNamespace } from '../../memory/process.js';
+import type { PagerInfo } from '../../pager/protocol.js';
 import type { SandboxSpec } from '../api.js';
 import { Member } from './member.js';
 import { Sandbox, type Finding } from './sandbox.js';
+import { ZswapBypass } from './zswap-bypass.js';
 
 /** The pager knows at most 4096 owners (src/store), one of which is nobody. */
 export const MAX_SANDBOXES = 4095;
@@ -34,11 +36,15 @@ export class Registry {
   private readonly byId = new Map<string, Sandbox>();
   private readonly byTag = new Map<number, Sandbox>();
   private readonly byPid = new Map<number, Sandbox>();
+  private readonly bypass: ZswapBypass;
 
   constructor(
     private readonly own: OwnProcesses,
     private readonly watcher: Watcher,
-  ) {}
+    tier: PagerInfo['tier'] = 'direct',
+  ) {
+    this.bypass = new ZswapBypass(tier);
+  }
 
   all(): Sandbox[] {
     return [...this.byId.values()];
@@ -77,6 +83,7 @@ export class Registry {
     this.refuseClaimed(membership);
     const sandbox = new Sandbox(id, spec, membership, domain, this.freeTag(), finding, rule);
     this.byId.set(id, sandbox);
+    this.bypass.add(sandbox);
     this.byTag.set(sandbox.tag, sandbox);
     for (const pid of membership.first) this.join(sandbox, pid);
     this.refresh(sandbox);
@@ -85,6 +92,7 @@ export class Registry {
 
   remove(sandbox: Sandbox): void {
     for (const pid of [...sandbox.members.keys()]) this.leave(sandbox, pid);
+    this.bypass.remove(sandbox);
     // Removed twice, it must not take the next of its name along.
     if (this.byId.get(sandbox.id) === sandbox) this.byId.delete(sandbox.id);
     if (this.byTag.get(sandbox.tag) === sandbox) this.byTag.delete(sandbox.tag);

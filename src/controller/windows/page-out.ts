@@ -107,7 +107,7 @@ export class PageOut {
 
   private async release(job: WindowJob, turn: Turn, spent: { cpuMs: number }): Promise<void> {
     for (const member of membersOf(job.sandbox)) {
-      const cached = await member.cachedPages(this.context.pager);
+      const cached = await member.cachedPages(this.context.pager, this.context.info.tier);
       const { pages, cpuMs } = await releaseCached(member, rangesOfPages(cached), this.advice(job, turn));
       job.window.worked();
       member.released(cached.slice(0, pages));

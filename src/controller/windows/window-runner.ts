@@ -6,6 +6,7 @@ import { unixMs } from '../../schedule/clock.js';
 import type { HostEvent, WindowSummary } from '../api.js';
 import { ClaimFollower } from '../claims/claim-follower.js';
 import type { Context } from '../context.js';
+import { BringDown } from './bring-down.js';
 import { PageOut } from './page-out.js';
 import type { Restorer } from '../prefetch/restorer.js';
 import type { Sandbox } from '../sandboxes/sandbox.js';
@@ -25,6 +26,7 @@ export class WindowRunner {
   private readonly pageOut: PageOut;
   private readonly shared: SharedPageOut;
   private readonly writeBack: WriteBack;
+  private readonly bringDown: BringDown;
   private readonly report: WindowReport;
   private readonly prefetch: WindowPrefetch;
 
@@ -35,6 +37,7 @@ export class WindowRunner {
     this.pageOut = new PageOut(context);
     this.shared = new SharedPageOut(context);
     this.writeBack = new WriteBack(context);
+    this.bringDown = new BringDown(context, this.pageOut);
     this.report = new WindowReport(context);
     this.prefetch = new WindowPrefetch(context, restorer, this.report);
   }
@@ -90,10 +93,12 @@ export class WindowRunner {
           this.report.failed(job, error);
           return 0;
         });
-        await this.writeBack.all(job).catch((error: unknown) => this.report.failed(job, error));
+        await this.down(job);
         const again = async (): Promise<void> => {
           // Where nothing went out at first, nothing would.
-          if (pagedOut > 0) pagedOut += await this.pageOut.all(job);
+          if (pagedOut === 0) return;
+          pagedOut += await this.pageOut.all(job);
+          await this.bringDown.all(job);
         };
         await new ClaimFollower(this.context, this.pageOut, job).follow(again);
       }
@@ -104,13 +109,22 @@ export class WindowRunner {
     await this.close(job, refining, pagedOut);
   }
 
+  /** From what stands before the pager's device on to it. */
+  private async down(job: WindowJob): Promise<void> {
+    try {
+      await this.writeBack.all(job);
+      await this.bringDown.all(job);
+    } catch (error) {
+      this.report.failed(job, error);
+    }
+  }
+
   /** What the last tool phase used is learnt from how the page tables have changed since the last window. */
   private endToolPhase(sandbox: Sandbox): void {
     const { registry, pollProbes, predictor, predictions } = this.context;
     pollProbes();
     registry.refresh(sandbox);
-    // Claims are renewed in every window: a page may have been written again to the very slot it had.
-    for (const member of sandbox.members.values()) member.claimed.clear();
+    for (const member of sandbox.members.values()) member.renew(this.context.info.tier);
     const { demand } = predictor.conclude(sandbox);
     const { lastPageoutMs, lastPrefetchMs } = sandbox;
     if (lastPageoutMs === null) return;

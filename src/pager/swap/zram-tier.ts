@@ -79,6 +79,9 @@ export class ZramTier implements Tier {
     return new ZramTier(device, runtimeDir);
   }
 
+  /** It is swap itself, and holds pages since then. */
+  begin(): void {}
+
   /** Pages that it holds itself. */
   ownPages(): number {
     const [original] = readFileSync(`${folderOf(this.device)}/mm_stat`, 'latin1')

@@ -10,8 +10,9 @@ const NBD_BACKEND = 'agentzip:';
 const entries = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
 
 /** What else on the host moves memory: none of it forbids AgentZip, each changes what it can do. */
-export function swapAndReclaim(read: ReadText): Requirement[] {
-  return [otherSwap(read), zswap(read), zram(read), ksm(read), damon(read), hugePages(read)];
+export function swapAndReclaim(read: ReadText, tier: 'direct' | 'zswap' | 'zram' = 'direct'): Requirement[] {
+  const others = tier === 'zswap' ? [] : [zswap(read)];
+  return [otherSwap(read), ...others, ksm(read), damon(read), hugePages(read)];
 }
 
 function otherSwap(read: ReadText): Requirement {
@@ -50,21 +51,8 @@ function zswap(read: ReadText): Requirement {
     level: 'optional',
     ok: enabled !== 'Y',
     found: enabled === null ? 'not built in' : enabled === 'Y' ? 'on' : 'off',
-    needed: 'off: it would keep the pages that are meant for AgentZip',
+    needed: 'off: it keeps pages of sandboxes without a cgroup v2 of their own',
     remedy: 'echo N > /sys/module/zswap/parameters/enabled',
-  };
-}
-
-function zram(read: ReadText): Requirement {
-  const device = entries('/sys/block').find((name) => name.startsWith('zram'));
-  const writeback = device !== undefined && read(`/sys/block/${device}/backing_dev`) !== null;
-  return {
-    id: 'zram writeback',
-    level: 'optional',
-    ok: writeback,
-    found: device === undefined ? 'no zram' : writeback ? device : `${device} without writeback`,
-    needed: 'for zram in front of AgentZip',
-    remedy: 'use a kernel with CONFIG_ZRAM_WRITEBACK=y',
   };
 }
 

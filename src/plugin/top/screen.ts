@@ -77,12 +77,13 @@ function memoryLine({ totals }: Sample, width: number): Line {
 }
 
 function storeLine({ totals, foreignPages, standby }: Sample, width: number): Line {
-  const { ownedBytes, poolBytes, storedBytes, baseBytes } = totals;
+  const { ownedBytes, poolBytes, warmBytes, storedBytes, baseBytes } = totals;
   return {
     text: joined(
       [
         ...[`owned ${bytes(ownedBytes)}`, `pool ${bytes(poolBytes)}`, `base ${bytes(baseBytes)}`],
         `stored ${bytes(storedBytes)}`,
+        warmBytes > 0 ? `warm ${bytes(warmBytes)}` : '',
         foreignPages > 0 ? `foreign ${foreignPages} pages` : '',
         standby ? '' : 'no standby',
       ],

@@ -31,7 +31,9 @@ export interface Totals {
   ownedBytes: number;
   outBytes: number;
   storedBytes: number;
+  /** The store, and what zswap or zram hold before it. */
   poolBytes: number;
+  warmBytes: number;
   baseBytes: number;
   /** What sandboxes and store take (template packs not counted), and what the sandboxes alone would take. */
   withBytes: number;
@@ -128,7 +130,8 @@ function totalsOf({ pager, sandboxes, templates }: Status, rows: readonly Sandbo
     sandboxes.reduce((total, sandbox) => total + value(sandbox), 0);
   const ownedBytes = sum((sandbox) => sandbox.ownedBytes);
   const outBytes = sum((sandbox) => sandbox.swappedBytes);
-  const withBytes = ownedBytes + pager.poolBytes;
+  const poolBytes = pager.poolBytes + pager.warmBytes;
+  const withBytes = ownedBytes + poolBytes;
   const withoutBytes = ownedBytes + outBytes;
   const rates = rows.flatMap(({ faultsPerS }) => faultsPerS ?? []);
   const phases: Totals['phases'] = {};
@@ -136,7 +139,8 @@ function totalsOf({ pager, sandboxes, templates }: Status, rows: readonly Sandbo
   return {
     ...{ sandboxes: sandboxes.length, phases, ownedBytes, outBytes, withBytes, withoutBytes },
     storedBytes: sum((sandbox) => sandbox.storedBytes),
-    poolBytes: pager.poolBytes,
+    poolBytes,
+    warmBytes: pager.warmBytes,
     baseBytes: pager.baseBytes,
     reduction: outBytes > 0 ? quotient(withoutBytes, withBytes) : null,
     reductionCharged: outBytes > 0 ? quotient(withoutBytes, withBytes + pager.baseBytes) : null,

@@ -24,7 +24,7 @@ describe('an error in a policy names file, line, key and what is allowed', () =>
       'unknown key, with the key that was meant',
       'mode: observe\npager:\n  workers: 2\n  storeMib: 100\n',
       'agentzip.yaml:4: pager.storeMib is not a known key (did you mean storeMiB?)',
-      'allowed: frontEnd, tier, writebackMiB, deviceMiB, storeMiB, stagingMiB, workers, standby',
+      'allowed: frontEnd, tier, zswap, writebackMiB, deviceMiB, storeMiB, stagingMiB, workers, standby',
     ],
     [
       'unknown key that is like no other',

@@ -23,6 +23,8 @@ test.for(KERNELS)(
     expect(status, lines.join('\n')).toBe(0);
     const found = JSON.parse(lines.find((line) => line.startsWith('{"product"')) ?? '{}');
     expect(found.down).toBeGreaterThan(found.pages * 0.6);
+    // One of two pages that are alike has the other as its base.
+    expect(found.encodings.sparse + found.encodings.delta).toBeGreaterThan(found.pages * 0.3);
     // memory.reclaim goes the same way; a wait that ends soon asks the pager for little and writes nothing.
     expect(found.cgroup.reclaimed).toBeGreaterThan(0);
     expect(found.short.reads).toBeLessThan(found.pages * 0.2);

@@ -7,6 +7,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 package=${1:-linux-image-6.12-cloud-amd64}
 cache=${AGENTZIP_VM_CACHE:-/var/cache/agentzip-vm}/$package
 
+# One at a time: tests in two guests begin together.
+mkdir -p "$cache"
+exec 9>"${cache%/*}/lock"
+flock 9
+
 modules="drivers/virtio/virtio_ring drivers/virtio/virtio drivers/virtio/virtio_pci_modern_dev
   drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop
   drivers/block/ublk_drv drivers/block/nbd lib/lz4/lz4_compress lib/lz4/lz4hc_compress mm/zsmalloc drivers/block/zram/zram"
@@ -24,7 +29,6 @@ fi
 # A cache that another list of modules was taken for is made anew.
 if [ ! -s "$cache/vmlinux" ] || [ "$(cat "$cache/modules" 2>/dev/null)" != "$modules" ]; then
   rm -f "$cache"/*.ko
-  mkdir -p "$cache"
   work=$(mktemp -d "$cache/work.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   chmod 755 "$work"

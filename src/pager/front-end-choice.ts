@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { AgentZipError } from '../errors.js';
-import { badKernel, type BadKernel } from './kernel-version.js';
+import { badKernel, type BadKernel } from '../native/kernel-version.js';
 import type { FrontEndName } from './requests/channel.js';
 
 /** `pager.frontEnd` of the policy. */

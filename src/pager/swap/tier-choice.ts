@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { badKernel, type BadKernel } from '../kernel-version.js';
+import { badKernel, type BadKernel } from '../../native/kernel-version.js';
 import type { TierName } from './tier.js';
 
 export const ZSWAP_PARAMETERS = '/sys/module/zswap/parameters';

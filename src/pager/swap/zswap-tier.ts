@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { AgentZipError, explain } from '../../errors.js';
 import { PAGE } from '../../native/libc.js';
-import { compareRelease } from '../kernel-version.js';
+import { compareRelease } from '../../native/kernel-version.js';
 import { readTierFacts, tierObstacle, ZSWAP_PARAMETERS } from './tier-choice.js';
 import type { Tier } from './tier.js';
 

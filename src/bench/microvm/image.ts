@@ -1,17 +1,9 @@
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { packageRoot } from '../../paths.js';
 import { downloadPackages, ensurePackages, execute } from '../debian.js';
 import { failed } from '../lines.js';
+import { makeWhole } from '../whole-folder.js';
 import { cpio, type CpioEntry, device, directory, entriesBelow, file } from './cpio.js';
 
 /** QEMU, its firmware, and what makes packages into files. */
@@ -59,15 +51,7 @@ export async function prepareGuests(
   const folder = guestFolder(files);
   if (existsSync(folder)) return;
   note(`fetching from Debian into ${folder}: ${[KERNEL, ...GUEST_PACKAGES].join(' ')}`);
-  mkdirSync(files, { recursive: true });
-  // Complete, or not there.
-  const partial = mkdtempSync(`${folder}.`);
-  try {
-    await make(partial, signal);
-    renameSync(partial, folder);
-  } finally {
-    rmSync(partial, { recursive: true, force: true });
-  }
+  await makeWhole(folder, (partial) => make(partial, signal));
 }
 
 async function make(folder: string, signal: AbortSignal): Promise<void> {

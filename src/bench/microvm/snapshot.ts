@@ -1,17 +1,7 @@
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { failed, Lines, within } from '../lines.js';
+import { makeWhole } from '../whole-folder.js';
 import { guestFolder, initramfs, kernelOf } from './image.js';
 import { Machine, machineDescription } from './machine.js';
 
@@ -44,15 +34,8 @@ export async function takeSnapshot({ files, root, taskFile }: SnapshotOptions): 
   const snapshots = `${guestFolder(files)}/snapshots`;
   const folder = `${snapshots}/${made}`;
   if (!existsSync(folder)) {
-    mkdirSync(snapshots, { recursive: true });
-    removeOld(snapshots);
-    const partial = mkdtempSync(`${folder}.`);
-    try {
-      await warm(partial, kernelOf(files), image);
-      renameSync(partial, folder);
-    } finally {
-      rmSync(partial, { recursive: true, force: true });
-    }
+    if (existsSync(snapshots)) removeOld(snapshots);
+    await makeWhole(folder, (partial) => warm(partial, kernelOf(files), image));
   }
   const now = new Date();
   utimesSync(folder, now, now);

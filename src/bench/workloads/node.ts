@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { AgentZipError } from '../../errors.js';
 import { packageRoot } from '../../paths.js';
 import { failed } from '../lines.js';
+import { makeWhole } from '../whole-folder.js';
 import type { Plan, PlanOptions, Workload } from '../workload.js';
 import { PACKAGES, planNode } from './node-plan.js';
 
@@ -62,15 +63,7 @@ export const node8: Workload = {
     if (existsSync(folder)) return;
     const names = Object.entries(PACKAGES.dependencies).map(([name, version]) => `${name}@${version}`);
     note(`installing from the npm registry into ${folder}: ${names.join(', ')}, and what they depend on`);
-    mkdirSync(files, { recursive: true });
-    // Complete, or not there: an interrupted installation is never taken for one.
-    const partial = mkdtempSync(`${folder}.`);
-    try {
-      await installInto(partial, signal);
-      renameSync(partial, folder);
-    } finally {
-      rmSync(partial, { recursive: true, force: true });
-    }
+    await makeWhole(folder, (partial) => installInto(partial, signal));
   },
 
   plan({ files, ...options }: PlanOptions): Plan {

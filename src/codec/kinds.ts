@@ -59,8 +59,8 @@ const JOINING = kinds(
   ...[Kind.SPARSE, Kind.TEMPLATE_SPARSE],
 );
 const ALONE = kinds(Kind.RAW, Kind.ZSTD, Kind.DICTIONARY);
-// Staged pages will be gone soon; what is equal to a template's page is found in the template.
 const CLUSTERS = kinds(Kind.CLUSTER, Kind.BASED_CLUSTER);
+// Staged pages will be gone soon; what is equal to a template's page is found in the template.
 const NO_BASE = kinds(
   ...[Kind.FREE, Kind.SAME, Kind.STAGED, Kind.QUICK, Kind.TEMPLATE, Kind.CLUSTER, Kind.BASED_CLUSTER],
 );

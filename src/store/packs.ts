@@ -176,21 +176,24 @@ export class PackSet {
 
   /** Puts the page that a reference names at a native address. False when it can not be had. */
   read(reference: number, to: number): boolean {
-    const pack = this.views[packOf(reference)];
-    const page = packPageOf(reference);
-    return pack !== undefined && page !== 0 && page <= pack.pages && pack.read(page, to, this.zstd);
+    return this.holder(reference)?.read(packPageOf(reference), to, this.zstd) ?? false;
   }
 
   /** Native address of the run of raw pages that begins with the one a reference names, or 0 when there is none. */
   runAddress(reference: number): number {
-    const pack = this.views[packOf(reference)];
-    const page = packPageOf(reference);
-    return pack === undefined || page === 0 || page > pack.pages ? 0 : pack.runAddress(page);
+    return this.holder(reference)?.runAddress(packPageOf(reference)) ?? 0;
   }
 
   /** Its bytes, 0 when there is none. */
   runBytes(reference: number): number {
     const pack = this.views[packOf(reference)];
     return pack === undefined ? 0 : runPages(packPageOf(reference), pack.pages) * PAGE;
+  }
+
+  /** The pack that has the page a reference names. */
+  private holder(reference: number): PackView | undefined {
+    const pack = this.views[packOf(reference)];
+    const page = packPageOf(reference);
+    return pack === undefined || page === 0 || page > pack.pages ? undefined : pack;
   }
 }

@@ -12,7 +12,7 @@ import { PagerClient } from '../src/pager/client.js';
 import type { Handlers } from '../src/pager/control.js';
 import { serveControl } from '../src/pager/control-server.js';
 import { pagerLock } from '../src/pager/options.js';
-import { createReadLog, type ReadLogMapping, ReadLogWriter } from '../src/pager/requests/read-log.js';
+import { createSlotLog, type SlotLogMapping, SlotLogWriter } from '../src/pager/requests/slot-log.js';
 import { DEFAULT_POLICY, withDefaults } from '../src/policy/defaults.js';
 import { probesMissing } from './fixtures/toucher.js';
 import { HELLO, NO_STATUS } from './support/scripted-pager.js';
@@ -22,10 +22,10 @@ let server: Server;
 const sockets: Socket[] = [];
 let client: PagerClient;
 let source: FaultSource | undefined;
-let log: ReadLogMapping;
+let log: SlotLogMapping;
 beforeEach(() => {
   folder = mkdtempSync(`${tmpdir()}/agentzip-test-`);
-  log = createReadLog();
+  log = createSlotLog();
 });
 afterEach(() => {
   source?.reads?.close();
@@ -58,7 +58,7 @@ const seen = ({ probes, reads }: FaultSource): string => seenBy(probes, { able: 
 test('with a pager that tells what it reads no page fault is probed', async () => {
   await pagerOf(answers());
   const { reads, probes, warnings } = await open('reads');
-  new ReadLogWriter(log.address).note(42);
+  new SlotLogWriter(log.address).note(42);
   const slots: number[] = [];
   reads?.drain((slot) => slots.push(slot));
   expect(slots).toEqual([42]);
@@ -110,7 +110,7 @@ test('what a pager reads that has taken over is known too; of one that does not 
     telemetry,
     await open('reads'),
   );
-  const next = createReadLog();
+  const next = createSlotLog();
   const told = async (): Promise<[string, number]> => {
     const { faults, lostReads } = (await controller.status()).probes;
     return [faults, lostReads];
@@ -120,7 +120,7 @@ test('what a pager reads that has taken over is known too; of one that does not 
     kill();
     await listen({ ...rest, readLog: () => ({ pid: process.pid, fd: next.fd }) });
     // More than the log holds: that some were lost shows that it is read.
-    const writer = new ReadLogWriter(next.address);
+    const writer = new SlotLogWriter(next.address);
     await expect
       .poll(async () => {
         for (let slot = 0; slot < more; slot++) writer.note(slot);

@@ -5,7 +5,7 @@ import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
 import { hasPager } from './options.js';
 import type { Claim, ClaimResult, DemandReads, DeviceLogs, Op, PagerInfo, Requests } from './protocol.js';
-import { ReadLog } from './requests/read-log.js';
+import { SlotLog } from './requests/slot-log.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
 const TAKEOVER_TIMEOUT_MS = 10_000;
@@ -100,7 +100,7 @@ export class PagerClient {
   async demandReads(): Promise<DemandReads | null> {
     try {
       const { pid, fd } = await this.request('readLog', {});
-      return ReadLog.of(pid, fd);
+      return SlotLog.of(pid, fd);
     } catch (error) {
       if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
       throw error;
@@ -111,7 +111,7 @@ export class PagerClient {
   async deviceLogs(): Promise<DeviceLogs | null> {
     try {
       const { pid, reads, writes } = await this.request('deviceLogs', {});
-      return { reads: ReadLog.of(pid, reads), writes: ReadLog.of(pid, writes) };
+      return { reads: SlotLog.of(pid, reads), writes: SlotLog.of(pid, writes) };
     } catch (error) {
       if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
       throw error;

@@ -43,7 +43,11 @@ export function createHandlers(
     ...(info.tier === 'zram' ? foreignSlotHandlers(slotHandlers(engine)) : slotHandlers(engine)),
     ...(info.tier === 'zswap' ? { readLog: hiddenReads } : {}),
     hello: () => info,
-    deviceLogs: () => ({ pid: process.pid, reads: engine.readLogFd, writes: engine.writeLogFd }),
+    deviceLogs() {
+      const { readLogFd: reads, writeLogFd: writes } = engine;
+      if (writes === null) throw refuse('deviceLogs', 'slots of swap are those of the store');
+      return { pid: process.pid, reads, writes };
+    },
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);

@@ -12,7 +12,7 @@ import { Attention } from './requests/attention.js';
 import type { ChannelPlan } from './requests/channel.js';
 import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
-import { createReadLog } from './requests/read-log.js';
+import { createSlotLog, type SlotLogMapping } from './requests/slot-log.js';
 import { RefineQueue } from './refine/refine-queue.js';
 import { Urgency } from './refine/urgency.js';
 import type {
@@ -52,9 +52,9 @@ export class Engine {
   private readonly wakeFd = eventfd();
   private readonly attention = new Attention(this.flag, this.wakeFd);
   private readonly volatileFd: number;
-  private readonly readLog = createReadLog();
-  /** Of the same kind: the slots that are written. */
-  private readonly writeLog = createReadLog();
+  private readonly readLog = createSlotLog();
+  /** Of the same kind: the slots that are written. Only where zram chooses them must anybody be told. */
+  private readonly writeLog: SlotLogMapping | null;
   private readonly common: Pick<RefineWorkerInput, 'store' | 'volatile' | 'wakeFd' | 'attention'>;
   private nextId = 1;
 
@@ -71,7 +71,8 @@ export class Engine {
     this.shared = new Volatile(volatile, this.tables);
     this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
     const { stagingBytes } = options;
-    const logs = { readLog: this.readLog.address, writeLog: this.writeLog.address };
+    this.writeLog = options.tier === 'zram' ? createSlotLog() : null;
+    const logs = { readLog: this.readLog.address, writeLog: this.writeLog?.address ?? null };
     const input: DataLoopInput = { ...this.common, ...logs, storeFd, channel, stagingBytes, deadPid };
     this.loop = new Worker(new URL('./requests/data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
@@ -141,9 +142,9 @@ export class Engine {
     return this.readLog.fd;
   }
 
-  /** Descriptor of the log of writes. */
-  get writeLogFd(): number {
-    return this.writeLog.fd;
+  /** Descriptor of the log of writes; null: none is kept. */
+  get writeLogFd(): number | null {
+    return this.writeLog?.fd ?? null;
   }
 
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
@@ -152,7 +153,8 @@ export class Engine {
   }
 
   private get indexBytes(): number {
-    return memoryBytes(this.volatileFd) + memoryBytes(this.readLog.fd) + memoryBytes(this.writeLog.fd);
+    const logs = [this.readLog, this.writeLog].filter((log) => log !== null);
+    return logs.reduce((sum, { fd }) => sum + memoryBytes(fd), memoryBytes(this.volatileFd));
   }
 
   storeMemory(usedSlots: number): StoreMemory {

@@ -201,7 +201,7 @@ export interface Requests {
   expect: { request: object; reply: object };
   /** Descriptor, in the pager, of the log of reads that nobody had announced. See {@link DemandReads}. */
   readLog: { request: object; reply: { pid: number; fd: number } };
-  /** Descriptors of the logs of what is read from and written to the device, by blocks, whatever stands before it. See {@link DeviceLogs}. */
+  /** Descriptors of the logs of what is read from and written to the device, by blocks; with the tier zram alone. See {@link DeviceLogs}. */
   deviceLogs: { request: object; reply: { pid: number; reads: number; writes: number } };
   loadPack: { request: { path: string }; reply: PackInfo };
   unloadPack: { request: { pack: number }; reply: object };

@@ -15,8 +15,8 @@ export interface DataLoopInput {
   channel: ChannelPlan;
   /** Address of the log of reads. */
   readLog: number;
-  /** Address of a log of the same kind, of writes. */
-  writeLog: number;
+  /** Address of the log of writes; null: nobody reads one. */
+  writeLog: number | null;
   /** eventfd that ends the loop's poll. */
   wakeFd: number;
   /** Word that is 1 while there is something to look at besides requests. */

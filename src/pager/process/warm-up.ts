@@ -22,7 +22,7 @@ import * as Nbd from '../nbd/protocol.js';
 import { UblkChannel } from '../ublk/channel.js';
 import { Operation, Request, SECTOR } from '../ublk/protocol.js';
 import type { RequestQueue } from '../ublk/queue.js';
-import { createReadLog, READ_LOG_BYTES, ReadLogWriter } from '../requests/read-log.js';
+import { createSlotLog, SLOT_LOG_BYTES, SlotLogWriter } from '../requests/slot-log.js';
 
 const GEOMETRY: Geometry = { slots: 128, arenaBytes: 32 * SEGMENT };
 const PAGES = 8;
@@ -47,7 +47,7 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
   const mapping = formatStore(fd, GEOMETRY);
   const tables = new Tables(mapping);
   const indexes = createVolatile(GEOMETRY, 1);
-  const log = createReadLog();
+  const log = createSlotLog();
   try {
     const shared = new Volatile(indexes, tables);
     const scratch = channelBytes(plan);
@@ -58,7 +58,7 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
     });
     recover(store, shared);
     const played = play(plan.frontEnd, store, workspace, sink);
-    exercise(workspace, played, new ReadLogWriter(log.address));
+    exercise(workspace, played, new SlotLogWriter(log.address));
     recover(store, shared);
     workspace.bytes.fill(0, 0, scratch);
     // Twice: each half of the young generation is touched by one of them.
@@ -66,7 +66,7 @@ export function warmUp(workspace: Workspace, plan: ChannelPlan): void {
   } finally {
     munmap(indexes.address, volatileBytes(indexes));
     munmap(mapping.address, layout(GEOMETRY).bytes);
-    munmap(log.address, READ_LOG_BYTES);
+    munmap(log.address, SLOT_LOG_BYTES);
     close(log.fd);
     close(indexes.fd);
     close(fd);
@@ -158,7 +158,7 @@ function playUblk(store: Store, workspace: Workspace): Played {
   };
 }
 
-function exercise(workspace: Workspace, { channel, data, play }: Played, log: ReadLogWriter): void {
+function exercise(workspace: Workspace, { channel, data, play }: Played, log: SlotLogWriter): void {
   const { bytes } = workspace;
   const inbox = new Inbox(channel, GEOMETRY.slots, log, log);
   const request = (ask: Ask, slot: number): void => {

@@ -13,7 +13,7 @@ import { Volatile } from '../../store/volatile.js';
 import { Attention } from './attention.js';
 import { channelBytes, openChannel } from '../front-ends.js';
 import { Inbox } from './inbox.js';
-import { ReadLogWriter } from './read-log.js';
+import { SlotLogWriter } from './slot-log.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from '../threads.js';
 import { warmUp } from '../process/warm-up.js';
 
@@ -44,7 +44,8 @@ const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const channel = openChannel(input.channel, store, workspace, input.deadPid);
-const [reads, writes] = [new ReadLogWriter(input.readLog), new ReadLogWriter(input.writeLog)];
+const reads = new SlotLogWriter(input.readLog);
+const writes = input.writeLog === null ? null : new SlotLogWriter(input.writeLog);
 const inbox = new Inbox(channel, tables.slots, reads, writes);
 
 function commitResults(limit: number): boolean {

@@ -1,6 +1,6 @@
 import { Announced } from './announced.js';
 import { ANSWERED, Ask, MOST, NONE, STEP_PAGES, type Channel } from './channel.js';
-import type { ReadLogWriter } from './read-log.js';
+import type { SlotLogWriter } from './slot-log.js';
 
 /**
  * The kernel's requests. A tool waits for each read but those of a prefetch, and nobody for a write. So reads are answered
@@ -19,9 +19,9 @@ export class Inbox {
     private readonly channel: Channel,
     private readonly slots: number,
     /** Is told of every slot that is read and was not expected. */
-    private readonly log: Pick<ReadLogWriter, 'note'>,
-    /** Is told of every slot that is written, before the kernel gets its answer. */
-    private readonly written: Pick<ReadLogWriter, 'note'>,
+    private readonly log: Pick<SlotLogWriter, 'note'>,
+    /** Is told of every slot that is written, before the kernel gets its answer; null: nobody wants to know. */
+    private readonly written: Pick<SlotLogWriter, 'note'> | null,
   ) {
     this.announced = new Announced(slots);
   }
@@ -49,9 +49,7 @@ export class Inbox {
     if (request === NONE) return false;
     const ask = channel.ask(request);
     if (ask === Ask.WRITE) {
-      const first = channel.slot(request);
-      const end = first + channel.pages(request);
-      for (let slot = first; slot < end; slot++) this.written.note(slot);
+      if (this.written !== null) this.noteWrite(request, this.written);
       this.writes.push(request);
     } else if (ask === Ask.READ && this.isExpected(request)) {
       this.reads.push(channel.putAside(request));
@@ -67,6 +65,12 @@ export class Inbox {
   work(): boolean {
     this.readsTurn = !this.readsTurn;
     return this.readsTurn ? this.answerNext() || this.storeNext() : this.storeNext() || this.answerNext();
+  }
+
+  private noteWrite(request: number, log: Pick<SlotLogWriter, 'note'>): void {
+    const first = this.channel.slot(request);
+    const end = first + this.channel.pages(request);
+    for (let slot = first; slot < end; slot++) log.note(slot);
   }
 
   private answerNext(): boolean {

@@ -13,8 +13,8 @@ import { Lifeline, type LifelineMessage, type Succession } from './succession.js
 const PAUSE_MS = { first: 100, last: 30_000 };
 /** One that lived so long has no fault of its own. */
 const SOUND_MS = 10_000;
-/** One that is not ready by then is stuck. */
-const READY_MS = 120_000;
+/** One that is not ready by then is stuck, or has no processor: the next has twice as long, up to the last. */
+const READY_MS = { first: 120_000, last: 3_600_000 };
 const FAREWELL_MS = 1_000;
 /** One of another build is given up when it is not ready by then: somebody waits for it. */
 const CHANGE_MS = 30_000;
@@ -32,6 +32,7 @@ interface Standby {
 export class StandbyKeeper {
   private standby: Standby | undefined;
   private pauseMs = PAUSE_MS.first;
+  private readyMs = READY_MS.first;
   private dismissed = false;
   /** Starts a standby; that of another build while it is to take our place. */
   private readonly own = pagerCommand();
@@ -126,8 +127,10 @@ export class StandbyKeeper {
     const standby: Standby = { pid, command, lifeline, startedAt: performance.now(), ready: false };
     void lifeline.closed.then(() => this.mourn(standby));
     setTimeout(() => {
-      if (!standby.ready && this.standby === standby) process.kill(pid, 'SIGKILL');
-    }, READY_MS).unref();
+      if (standby.ready || this.standby !== standby) return;
+      this.readyMs = Math.min(2 * this.readyMs, READY_MS.last);
+      process.kill(pid, 'SIGKILL');
+    }, this.readyMs).unref();
     return standby;
   }
 
@@ -135,6 +138,7 @@ export class StandbyKeeper {
     for (const [pack, path] of this.packs) standby.lifeline.say({ op: 'pack', pack, path });
     standby.lifeline.say({ op: 'draining', draining: this.draining });
     standby.ready = true;
+    this.readyMs = READY_MS.first;
     this.log(`standby ${standby.pid} is ready, ${residentMib(standby.pid)} MiB resident`);
   }
 

@@ -2,21 +2,21 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { close } from '../src/native/files.js';
 import { view } from '../src/native/memory.js';
 import {
-  createReadLog,
-  ReadLog,
-  type ReadLogMapping,
-  ReadLogWriter,
-} from '../src/pager/requests/read-log.js';
+  createSlotLog,
+  SlotLog,
+  type SlotLogMapping,
+  SlotLogWriter,
+} from '../src/pager/requests/slot-log.js';
 import { testRandom } from './support/seed.js';
 
 const RECORDS = 16384;
-let mapping: ReadLogMapping;
-let writer: ReadLogWriter;
-let log: ReadLog;
+let mapping: SlotLogMapping;
+let writer: SlotLogWriter;
+let log: SlotLog;
 beforeEach(() => {
-  mapping = createReadLog();
-  writer = new ReadLogWriter(mapping.address);
-  log = new ReadLog(mapping.address);
+  mapping = createSlotLog();
+  writer = new SlotLogWriter(mapping.address);
+  log = new SlotLog(mapping.address);
 });
 afterEach(() => {
   log.close(); // unmaps
@@ -42,7 +42,7 @@ test('reads are told once, in order', () => {
 
 test('a reader that comes later begins with what is read from then on', () => {
   write(1, 10);
-  const later = new ReadLog(mapping.address);
+  const later = new SlotLog(mapping.address);
   writer.note(77);
   expect(drained(later)).toEqual([77]);
 });
@@ -78,9 +78,9 @@ test('what is written over while it is read is not told', () => {
 });
 
 test('nothing is told wrong or out of order, however writer and reader alternate, nor when the count wraps', () => {
-  const random = testRandom('pager-read-log');
+  const random = testRandom('pager-slot-log');
   new Uint32Array(view(mapping.address, 4))[0] = 2 ** 32 - 3 * RECORDS;
-  log = new ReadLog(mapping.address);
+  log = new SlotLog(mapping.address);
   let written = 0;
   let next = 0;
   for (let step = 0; step < 3000; step++) {
@@ -100,7 +100,7 @@ test('nothing is told wrong or out of order, however writer and reader alternate
 });
 
 test('another process maps it by its descriptor', () => {
-  const other = ReadLog.of(process.pid, mapping.fd);
+  const other = SlotLog.of(process.pid, mapping.fd);
   write(1, 3);
   expect(drained(other)).toEqual([1, 2, 3]);
   other.close();

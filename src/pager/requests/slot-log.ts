@@ -11,24 +11,24 @@ import type { DemandReads } from '../protocol.js';
 const RECORDS = 1 << 14;
 /** The first page has one word, how many records were written so far (it wraps); the records follow. */
 const RECORDS_AT = PAGE;
-export const READ_LOG_BYTES = RECORDS_AT + 4 * RECORDS;
+export const SLOT_LOG_BYTES = RECORDS_AT + 4 * RECORDS;
 
 /** A log's memory file, and where this process has it mapped. All of it is present: who writes must not wait for memory. */
-export interface ReadLogMapping {
+export interface SlotLogMapping {
   fd: number;
   address: number;
 }
 
-export function createReadLog(): ReadLogMapping {
-  const fd = memfdCreate('agentzip-reads');
-  ftruncate(fd, READ_LOG_BYTES);
-  const address = mmap(READ_LOG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-  new Uint8Array(view(address, READ_LOG_BYTES)).fill(0);
+export function createSlotLog(): SlotLogMapping {
+  const fd = memfdCreate('agentzip-slots');
+  ftruncate(fd, SLOT_LOG_BYTES);
+  const address = mmap(SLOT_LOG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+  new Uint8Array(view(address, SLOT_LOG_BYTES)).fill(0);
   return { fd, address };
 }
 
-/** Which slots were read although nobody had announced it, in order: the pager's end. One thread writes. */
-export class ReadLogWriter {
+/** Slots to which something was done (read though nobody had announced it, or written), in order: the pager's end. One thread writes. */
+export class SlotLogWriter {
   private readonly count: Uint32Array;
   private readonly records: Uint32Array;
 
@@ -45,7 +45,7 @@ export class ReadLogWriter {
 }
 
 /** The reader's end. The writer does not wait for it, so a reader that is late loses what was written over. */
-export class ReadLog implements DemandReads {
+export class SlotLog implements DemandReads {
   lost = 0;
   private readonly count: Uint32Array;
   private readonly records: Uint32Array;
@@ -61,12 +61,12 @@ export class ReadLog implements DemandReads {
   }
 
   /** The log behind another process's descriptor. */
-  static of(pid: number, theirFd: number): ReadLog {
+  static of(pid: number, theirFd: number): SlotLog {
     const pidfd = pidfdOpen(pid);
     try {
       const fd = pidfdGetfd(pidfd, theirFd);
       try {
-        return new ReadLog(mmap(READ_LOG_BYTES, PROT_READ, MAP_SHARED, fd));
+        return new SlotLog(mmap(SLOT_LOG_BYTES, PROT_READ, MAP_SHARED, fd));
       } finally {
         close(fd);
       }
@@ -93,7 +93,7 @@ export class ReadLog implements DemandReads {
   }
 
   close(): void {
-    if (this.open) munmap(this.address, READ_LOG_BYTES);
+    if (this.open) munmap(this.address, SLOT_LOG_BYTES);
     this.open = false;
   }
 }

@@ -6,6 +6,7 @@ import type { Context } from '../src/controller/context.js';
 import type { Sandbox } from '../src/controller/sandboxes/sandbox.js';
 import type { Look } from '../src/memory/look.js';
 import { wordTable } from '../src/memory/page-table.js';
+import { Usage } from '../src/controller/prefetch/usage.js';
 import type { Claim } from '../src/pager/protocol.js';
 import { testRandom } from './support/seed.js';
 
@@ -135,6 +136,7 @@ class Box {
   readonly domain = 'domain';
   readonly members = new Map([[1, this as never]]);
   wasSole = (): boolean => true;
+  readonly usage = new Usage();
   lookAgain = (): Look => {
     this.host.chance();
     return (this.look = this.peek());

@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest';
-import { claimable, templatePagesOf, unclaimed } from '../src/controller/claims/claims.js';
+import { claimable, claimPages, templatePagesOf, unclaimed } from '../src/controller/claims/claims.js';
 import { SlotOwners } from '../src/controller/claims/slot-owners.js';
+import type { Context } from '../src/controller/context.js';
+import { Usage } from '../src/controller/prefetch/usage.js';
+import type { Member } from '../src/controller/sandboxes/member.js';
+import type { Sandbox } from '../src/controller/sandboxes/sandbox.js';
 import type { Look } from '../src/memory/look.js';
 import { wordTable, type PageTable } from '../src/memory/page-table.js';
 import { parseVmas } from '../src/memory/vmas.js';
-import { NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';
+import { type Claim, NO_TEMPLATE_PAGE } from '../src/pager/protocol.js';
 
 function slots(entries: Record<number, number>): PageTable<Uint32Array> {
   const table = wordTable();
@@ -68,4 +72,42 @@ test('each page is mapped within the mapping that holds it', () => {
   const map = (vma: { key: string }, page: number): number => (vma.key === 'heap:[heap]:0' ? 100 : 0) + page;
   expect([...templatePagesOf(look, [1, 2, 5, 9], map)]).toEqual([1, 2, 105, 9]);
   expect([...templatePagesOf(look, [1, 5], null)]).toEqual([NO_TEMPLATE_PAGE, NO_TEMPLATE_PAGE]);
+});
+
+test('pages that a tool phase of late has used are to be kept quick to read', async () => {
+  const usage = new Usage();
+  // 1 was used in the last phase, 2 in the one before, 3 five phases earlier, 4 never.
+  for (const phase of [[3], [], [], [], [2], [1]])
+    usage.endPhase([1, 2, 3, 4], (page) => phase.includes(page));
+  const told: { apart: boolean | undefined; soleSince: number | null; slots: number[] }[] = [];
+  const context = {
+    templates: { baseFor: () => null },
+    pager: {
+      claim: async ({ apart, soleSince, slots }: Claim) => {
+        told.push({ apart, soleSince, slots: [...slots] });
+        return { accepted: slots.length, stale: 0 };
+      },
+    },
+  };
+  const member = { usage, soleSince: 7, wasSole: (page: number) => page % 2 === 1 };
+  const found = { pages: [1, 2, 3, 4], slots: [10, 20, 30, 40], sequence: 9 };
+  const accepted: number[] = [];
+  const { signal } = new AbortController();
+  const sandbox = { id: 'a', domain: 'd' } as Sandbox;
+  await claimPages(
+    context as unknown as Context,
+    sandbox,
+    member as unknown as Member,
+    {} as Look,
+    found,
+    signal,
+    (i) => void accepted.push(i),
+  );
+  expect(told).toEqual([
+    { apart: false, soleSince: 7, slots: [30] },
+    { apart: true, soleSince: 7, slots: [10] },
+    { apart: false, soleSince: null, slots: [40] },
+    { apart: true, soleSince: null, slots: [20] },
+  ]);
+  expect(accepted.sort()).toEqual([0, 1, 2, 3]);
 });

@@ -74,6 +74,20 @@ test('only the owner’s pages are put together, and of these what was not writt
   expectPages(fresh, 16);
 });
 
+test('what is to be quick to read is left apart, until it need not be any more', () => {
+  const { mine, pages } = begin(16);
+  const soon = [0, 1, 2, 3, 8, 10];
+  bench.claim(mine, soon, undefined, false, true);
+  bench.cluster(mine);
+  const apart = (): number[] => pages.map((_, slot) => slot).filter((slot) => bench.kind(slot) === Kind.ZSTD);
+  expect(apart()).toEqual(soon);
+  expectPages(pages);
+  bench.claim(mine, [0, 1, 2, 3]);
+  bench.cluster(mine);
+  expect(apart()).toEqual([8, 10]);
+  expectPages(pages);
+});
+
 test('what another page rests on, or shares, is left as it is', () => {
   const { mine, pages } = begin(8);
   store(8, pages[3], mine); // a duplicate

@@ -131,6 +131,7 @@ function slotHandlers(engine: Engine): SlotHandlers {
         owner,
         sequence: request.sequence,
         soleSince: request.soleSince,
+        apart: request.apart === true,
         slots,
       });
       const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);

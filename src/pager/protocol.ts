@@ -64,6 +64,8 @@ export interface Claim {
    * not say so is passed over.
    */
   blocks?: boolean;
+  /** They will be wanted soon and must be quick to read: they are not put together with other pages. Default: they may be. */
+  apart?: boolean;
   slots: Uint32Array;
   /** Page number in the pack's template address space, or NO_TEMPLATE_PAGE. */
   templatePages: Uint32Array;

@@ -34,6 +34,7 @@ export type DataLoopRequest =
       sequence: number;
       slots: Uint32Array;
       soleSince: number | null;
+      apart: boolean;
     }
   | { id: number; op: 'expect'; slots: Uint32Array }
   | { id: number; op: 'watch'; owner: number; slots: Uint32Array }

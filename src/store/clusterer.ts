@@ -20,6 +20,7 @@ import {
   Result,
   type ResultRing,
 } from './results.js';
+import type { SlotSet } from './slot-set.js';
 import type { Tables } from './tables.js';
 
 /** Fewer pages gain too little. */
@@ -71,6 +72,7 @@ export class Clusterer {
     private readonly tables: Tables,
     private readonly packs: PackSet,
     private readonly ring: ResultRing,
+    private readonly apart: SlotSet,
     level: number,
   ) {
     this.compressor = new ZstdCompressor(Math.max(level, LEVEL));
@@ -107,10 +109,10 @@ export class Clusterer {
     return next;
   }
 
-  /** Is it a page that nothing else rests on, and not one of a cluster of which much is left? */
+  /** Is it a page that may be slower to read, that nothing else rests on, and not one of a cluster of which much is left? */
   private rests(slot: number, { owner, domain, before }: ClusterTask): boolean {
     const { tables } = this;
-    if ((tables.slotOwner[slot] & OWNER_MASK) !== owner) return false;
+    if ((tables.slotOwner[slot] & OWNER_MASK) !== owner || this.apart.has(slot)) return false;
     const sequence = tables.slotSequence[slot];
     if (((sequence - before) | 0) > 0 || this.tried[slot] === markOf(sequence)) return false;
     const object = tables.slotObject[slot];

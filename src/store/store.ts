@@ -140,15 +140,17 @@ export class Store {
   /**
    * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
    * wait for refinement, and how many were refused: written later, or somebody else's. `soleSince`: pages written later
-   * than that sequence were the owner's alone when they went; null: not known.
+   * than that sequence were the owner's alone when they went; null: not known. `apart`: they are to be quick to read, and so
+   * not put together with others from now on.
    */
   claim(
     owner: number,
     sequence: number,
     slots: Uint32Array,
     soleSince: number | null,
+    apart = false,
   ): { staged: Uint32Array; stale: number } {
-    const { tables } = this;
+    const { tables, shared } = this;
     const domain = tables.ownerDomains[owner];
     const indexes = new Uint32Array(slots.length);
     let staged = 0;
@@ -168,6 +170,7 @@ export class Store {
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
       const sole = soleSince !== null && ((tables.slotSequence[slot] - soleSince) | 0) > 0;
       tables.slotOwner[slot] = owner | (sole ? SOLE : before & ~OWNER_MASK);
+      shared.apart.set(slot, apart);
       if (before === 0 && awaitsRefinement(tables.objectKind[object])) indexes[staged++] = i;
     }
     return { staged: indexes.slice(0, staged), stale };

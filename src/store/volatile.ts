@@ -13,6 +13,7 @@ import { HashIndex, hashIndexWords } from './hash-index.js';
 import { MAX_OWNERS, objectCount, type Geometry } from './layout.js';
 import { RESULT_RING_BYTES, ResultRing } from './results.js';
 import { SketchIndex, sketchIndexWords } from './sketch-index.js';
+import { SlotSet } from './slot-set.js';
 import type { Tables } from './tables.js';
 
 /** What the pager's threads share and a restart rebuilds: indexes, result rings, counters. */
@@ -61,6 +62,7 @@ function parts(geometry: Geometry, workers: number) {
     counters: COUNTERS * 8,
     windowOpen: MAX_OWNERS * 4,
     ownerStats: MAX_OWNERS * OWNER_STATS * 8,
+    apart: Math.ceil(geometry.slots / 8),
     rings: workers * align(RESULT_RING_BYTES),
     hashes: hashIndexWords(objectCount(geometry)) * 4,
     sketches: sketchIndexWords(Math.ceil(geometry.slots / 2)) * 4,
@@ -98,6 +100,8 @@ export class Volatile {
   /** 1 while a sandbox's window is open; workers look before every page. */
   readonly windowOpen: Int32Array;
   readonly ownerStats: Float64Array;
+  /** Slots whose pages are not to be put together with others. */
+  readonly apart: SlotSet;
   readonly rings: ResultRing[];
   readonly hashes: HashIndex;
   readonly sketches: SketchIndex;
@@ -112,6 +116,7 @@ export class Volatile {
     this.counters = new Float64Array(part('counters'));
     this.windowOpen = new Int32Array(part('windowOpen'));
     this.ownerStats = new Float64Array(part('ownerStats'));
+    this.apart = new SlotSet(new Uint8Array(part('apart')));
     this.rings = Array.from({ length: mapping.workers }, (_, worker) => {
       const address = mapping.address + at.rings.offset + worker * align(RESULT_RING_BYTES);
       return new ResultRing(view(address, RESULT_RING_BYTES), address);

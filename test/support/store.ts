@@ -56,7 +56,13 @@ export class StoreBench {
     });
     recover(this.store, this.shared);
     this.refiner = this.refinerWith({});
-    this.clusterer = new Clusterer(this.tables, this.packs, this.shared.rings[0], this.encoding.level);
+    this.clusterer = new Clusterer(
+      this.tables,
+      this.packs,
+      this.shared.rings[0],
+      this.shared.apart,
+      this.encoding.level,
+    );
   }
 
   /** A worker's refiner, with some options of its own. */
@@ -89,8 +95,14 @@ export class StoreBench {
   }
 
   /** `sole`: all that was ever written was the owner's alone. */
-  claim(owner: number, slots: number[], sequence = this.tables.superblock[Super.SEQUENCE], sole = false) {
-    return this.store.claim(owner, sequence, Uint32Array.from(slots), sole ? 0 : null);
+  claim(
+    owner: number,
+    slots: number[],
+    sequence = this.tables.superblock[Super.SEQUENCE],
+    sole = false,
+    apart = false,
+  ) {
+    return this.store.claim(owner, sequence, Uint32Array.from(slots), sole ? 0 : null, apart);
   }
 
   /** Lets the worker encode; the result waits in the ring. */

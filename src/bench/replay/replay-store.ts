@@ -71,7 +71,7 @@ export class ReplayStore {
     recover(this.store, this.shared);
     const { hashes, sketches, rings } = this.shared;
     this.refiner = new Refiner(this.tables, this.packSet, hashes, sketches, rings[0], encoding);
-    this.clusterer = new Clusterer(this.tables, this.packSet, rings[0], encoding.level);
+    this.clusterer = new Clusterer(this.tables, this.packSet, rings[0], this.shared.apart, encoding.level);
   }
 
   /** Number of the pack at `path`; AZ_PACK_INVALID. */

@@ -10,6 +10,8 @@ import { settled } from '../windows/settle.js';
 
 /** Pages a request: enough to make its cost small, few enough that a stale one does not hold back many. */
 const BATCH_PAGES = 4096;
+/** Pages that one of so many last tool phases used will be read again: the pager is to keep them quick to read. */
+const SOON_PHASES = 4;
 
 type Slots = PageTable<Uint32Array>;
 
@@ -105,6 +107,14 @@ interface Claimable {
   blocks?: boolean;
 }
 
+/** Pages that differ in one of these are claimed apart from each other. */
+const KINDS: readonly [sole: boolean, apart: boolean][] = [
+  [true, false],
+  [true, true],
+  [false, false],
+  [false, true],
+];
+
 /** Tells the pager whose these are; `accepted` is told of those that it took. Their template pages are found by `look`. */
 export async function claimPages(
   { templates, pager }: Context,
@@ -119,12 +129,15 @@ export async function claimPages(
   const templatePages = templatePagesOf(look, pages, base?.addresses.mapper(look.vmas) ?? null);
   const { id: owner, domain } = sandbox;
   const common = { owner, domain, pack: base?.pack ?? null, sequence, blocks };
-  for (const sole of [true, false]) {
-    const chosen = [...pages.keys()].filter((i) => member.wasSole(pages[i]) === sole);
+  for (const [sole, apart] of KINDS) {
+    const isMeant = (page: number): boolean =>
+      member.wasSole(page) === sole && member.usage.isHot(page, SOON_PHASES) === apart;
+    const chosen = [...pages.keys()].filter((i) => isMeant(pages[i]));
     for (let at = 0; at < chosen.length && !signal.aborted; at += BATCH_PAGES) {
       const batch = chosen.slice(at, at + BATCH_PAGES);
       const { stale } = await pager.claim({
         ...common,
+        apart,
         soleSince: sole ? member.soleSince : null,
         slots: Uint32Array.from(batch, (i) => slots[i]),
         templatePages: Uint32Array.from(batch, (i) => templatePages[i]),

@@ -28,7 +28,7 @@ for (const mapping of input.packs) packs.add(mapping);
 const attention = new Attention(input.attention, input.wakeFd);
 const ring = shared.rings[input.worker];
 const refiner = new Refiner(tables, packs, shared.hashes, shared.sketches, ring, input.encoding);
-const clusterer = new Clusterer(tables, packs, ring, input.encoding.level);
+const clusterer = new Clusterer(tables, packs, ring, shared.apart, input.encoding.level);
 
 function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains: boolean } {
   const { owner, domain, slots, templatePages, encoding } = batch;

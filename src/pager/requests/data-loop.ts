@@ -61,8 +61,10 @@ function commitResults(limit: number): boolean {
 function answer(request: DataLoopRequest): DataLoopReply {
   const { id } = request;
   switch (request.op) {
-    case 'claim':
-      return { id, ...store.claim(request.owner, request.sequence, request.slots, request.soleSince) };
+    case 'claim': {
+      const { owner, sequence, slots, soleSince, apart } = request;
+      return { id, ...store.claim(owner, sequence, slots, soleSince, apart) };
+    }
     case 'forget':
       store.forget(request.owner, request.ended);
       return { id };

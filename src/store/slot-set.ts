@@ -1,0 +1,13 @@
+/** Slots, a bit each. One thread writes, any may read. */
+export class SlotSet {
+  constructor(private readonly bits: Uint8Array) {}
+
+  has(slot: number): boolean {
+    return (this.bits[slot >> 3] & (1 << (slot & 7))) !== 0;
+  }
+
+  set(slot: number, member: boolean): void {
+    // What is so already is not written: most of the table stays a hole.
+    if (this.has(slot) !== member) this.bits[slot >> 3] ^= 1 << (slot & 7);
+  }
+}

@@ -57,6 +57,9 @@ const C_LEVEL = 100;
 const C_CONTENT_SIZE_FLAG = 200;
 const C_CHECKSUM_FLAG = 201;
 const C_DICT_ID_FLAG = 202;
+/** ZSTD_c_literalCompressionMode, experimental but the same since 1.4.0; 2 is "as they are". */
+const C_LITERALS = 1002;
+const UNCOMPRESSED = 2;
 /** ZSTD_c_format and ZSTD_d_format, experimental but stable since 1.4.0; 1 is "zstd1 without the magic number". */
 const C_FORMAT = 10;
 const D_FORMAT = 1000;
@@ -70,13 +73,15 @@ export class ZstdCompressor {
   private readonly context: number;
   private readonly fn = zstd();
 
-  constructor(level: number) {
+  /** `plainLiterals`: bytes that repeat nothing are kept as they are, which saves a decoder the making of Huffman tables. */
+  constructor(level: number, plainLiterals = false) {
     this.context = this.fn.createCCtx();
     this.fn.setCParameter(this.context, C_LEVEL, level);
     this.fn.setCParameter(this.context, C_CONTENT_SIZE_FLAG, 0);
     this.fn.setCParameter(this.context, C_CHECKSUM_FLAG, 0);
     this.fn.setCParameter(this.context, C_DICT_ID_FLAG, 0);
     this.fn.setCParameter(this.context, C_FORMAT, MAGICLESS);
+    if (plainLiterals) this.fn.setCParameter(this.context, C_LITERALS, UNCOMPRESSED);
   }
 
   /** Bytes written at `to`, or a negative number when they exceed `capacity`. Addresses are native. */

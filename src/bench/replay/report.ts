@@ -1,3 +1,4 @@
+import type { Times } from './decode-times.js';
 import { type Encoding, ENCODINGS, type Use } from './figures.js';
 import type { ReplayResult } from './result.js';
 
@@ -94,9 +95,11 @@ function memory({
   ];
 }
 
+const timesRow = (label: string, { mean, p50, p99 }: Times): string => row(label, us(mean), us(p50), us(p99));
+
 function costs({ refine, decodeUs }: ReplayResult): string[] {
   const decode = Object.entries(decodeUs.byEncoding).map(([name, time]) =>
-    row(`  ${LABELS[name as Encoding]}`, us(time.p50), us(time.p99)),
+    timesRow(`  ${LABELS[name as Encoding]}`, time),
   );
   return [
     '',
@@ -106,8 +109,10 @@ function costs({ refine, decodeUs }: ReplayResult): string[] {
     ...(refine.clusterUsPerPage > 0
       ? [row('put a page together with others', us(refine.clusterUsPerPage))]
       : []),
-    row('read a page back, p50 and p99', us(decodeUs.all.p50), us(decodeUs.all.p99)),
+    row('', 'mean', 'p50', 'p99'),
+    timesRow('read a page back', decodeUs.all),
     ...decode,
+    timesRow('the same in their order', decodeUs.inOrder),
   ];
 }
 

@@ -7,7 +7,8 @@ export class SlotSet {
   }
 
   set(slot: number, member: boolean): void {
-    // What is so already is not written: most of the table stays a hole.
-    if (this.has(slot) !== member) this.bits[slot >> 3] ^= 1 << (slot & 7);
+    const bit = 1 << (slot & 7);
+    if (member) this.bits[slot >> 3] |= bit;
+    else this.bits[slot >> 3] &= ~bit;
   }
 }

@@ -88,12 +88,12 @@ test(
   async () => {
     await waiting('one', 'acme', `texts near guess ${PAGES}`);
     const { encodings } = await service.pagerStatus();
-    expect(encodings.delta).toBeGreaterThan(0.4 * PAGES);
+    expect(encodings.sparse).toBeGreaterThan(0.4 * PAGES);
     const [near, unlike] = await times('one');
     process.stdout.write(
       `medians: ${median(near)} µs of pages near to the template's, ${median(unlike)} µs of others\n`,
     );
-    // Which of them is quicker depends on the template's page: one of plain text is kept raw, and costs nothing to decode.
-    expect(Math.abs(rankScore(near, unlike))).toBeGreaterThan(4);
+    // A list of words and a template's page that is kept raw take less to decode than a page by itself.
+    expect(rankScore(unlike, near)).toBeGreaterThan(4);
   },
 );

@@ -16,8 +16,11 @@ const WINDOW_LIMIT_MS = 60_000;
 const UNCLAIMED = 0.02;
 /** The data loop gives memory back every 50 ms, half of the spare segments at a time. */
 const TRIM_MS = 1000;
-/** What is timed by asking is asked for more often. */
-const QUICK_POLL_MS = 5;
+/**
+ * What is timed by asking is asked for more often, but not much: each answer looks through page tables and the store, and with
+ * one every 5 ms a prefetch took half as long again.
+ */
+const QUICK_POLL_MS = 50;
 
 export interface ZipRound {
   figures: Round;

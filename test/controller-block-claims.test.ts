@@ -137,7 +137,7 @@ class Box {
   readonly members = new Map([[1, this as never]]);
   wasSole = (): boolean => true;
   readonly usage = new Usage();
-  lookAgain = (): Look => {
+  lookBack = (): Look => {
     this.host.chance();
     return (this.look = this.peek());
   };
@@ -183,7 +183,7 @@ function setUp() {
   /** What a window does. */
   const window = async (box: Box): Promise<void> => {
     await claims.begin();
-    const first = new Map([[box, box.lookAgain()]]) as unknown as Looks;
+    const first = new Map([[box, box.lookBack()]]) as unknown as Looks;
     host.chance();
     for (const slot of [...box.slots.values()]) {
       host.chance();

@@ -1,9 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { HostEvent, SandboxSpec } from '../src/controller/api.js';
 import { Bench, until } from './support/controller.js';
+
+/** Longer than what a status shows of a process may be old. */
+const SHOWN_MS = 1100;
 
 let bench: Bench;
 beforeEach(async () => {
@@ -42,6 +46,25 @@ test('owned memory follows what the processes touch', async () => {
   await python.run('touch(0, 0, 1000)');
   const after = await bench.controller.getSandbox('one');
   expect(after.ownedBytes - before.ownedBytes).toBeGreaterThanOrEqual(1000 * 4096);
+});
+
+test('a status looks at one process after the other, and other work is done in between', async () => {
+  const python = await bench.python();
+  const children = 12;
+  for (let i = 0; i < children; i++) await python.run('fork()');
+  await bench.controller.putSandbox('one', { pids: [python.pid] });
+  await sleep(SHOWN_MS);
+  let turns = 0;
+  let counting = true;
+  const count = (): void => {
+    turns++;
+    if (counting) setImmediate(count);
+  };
+  count();
+  const status = await bench.controller.status();
+  counting = false;
+  expect(status.sandboxes[0].pids).toHaveLength(children + 1);
+  expect(turns).toBeGreaterThan(children);
 });
 
 test('the same registration again changes nothing, another is refused', async () => {

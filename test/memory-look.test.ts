@@ -55,6 +55,20 @@ function ownedIn(look: Look | null, address: number, pages: number): number {
 
 const look = (pid: number): Look | null => lookAt(identify(pid) as ProcessId, { flags: true, swapType: 0 });
 
+test('a look within the runs of an earlier one sees those pages again, and no new ones', async () => {
+  const python = await start();
+  const [old, fresh] = [await python.area(1000), await python.area(1000)];
+  await python.run('touch(0, 0, 1000)');
+  const first = look(python.pid)!;
+  await python.run('touch(1, 0, 1000)');
+  const process = identify(python.pid) as ProcessId;
+  const options = { flags: false, known: first.vmas, trusting: true, swapType: 0 };
+  const second = lookAt(process, { ...options, within: first.runs });
+  expect(ownedIn(second, old, 1000)).toBe(1000);
+  expect(ownedIn(second, fresh, 1000)).toBeLessThan(1000);
+  expect(ownedIn(lookAt(process, options), fresh, 1000)).toBe(1000);
+});
+
 test('owned pages are exactly those a process has touched', async () => {
   const python = await start();
   const address = await python.area(1000);

@@ -20,7 +20,7 @@ function look(): Look {
   return {
     process: { pid: 1, startTime: 1 },
     vmas: parseVmas(`${start}-${end} rw-p 00000000 00:00 0          [heap]\n`),
-    ...{ owned: [], ownedPages: 0, slots, swappedPages: PAGES },
+    ...{ runs: [], owned: [], ownedPages: 0, slots, swappedPages: PAGES },
   };
 }
 
@@ -39,7 +39,7 @@ test('pages that tools waited for are expected next time; those around them are 
   const [model, usage] = [new PrefetchModel(), new Usage()];
   for (let i = 0; i < 6; i++) expect(phase(model, usage, 16).counts.demand).toBe(16);
   const { forecast } = phase(model, usage, 16);
-  const likely = forecast.candidates().filter(({ chance }) => chance > 0.5);
+  const likely = forecast.candidates(0.5);
   expect(likely.map(({ page }) => page - FIRST)).toEqual([...Array(16).keys()]);
   expect(forecast.near(FIRST + 18, 4, 0.5)).toEqual([FIRST + 14, FIRST + 15]);
 });

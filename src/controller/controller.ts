@@ -44,7 +44,7 @@ import { Restorer } from './prefetch/restorer.js';
 import type { Finding, Sandbox } from './sandboxes/sandbox.js';
 import { SlotOwners } from './claims/slot-owners.js';
 import { serviceStatus } from './service-status.js';
-import { readingOf, sandboxStatus } from './status.js';
+import { readingOf, sandboxNow } from './status.js';
 import { describe, Templates } from './templates/templates.js';
 import { Turns } from './windows/turns.js';
 import { WindowOpener } from './windows/window-opener.js';
@@ -240,7 +240,7 @@ export class AgentController implements Controller {
   }
 
   async getSandbox(id: string): Promise<SandboxStatus> {
-    return sandboxStatus(this.context, this.context.registry.get(id), await this.pagerStatus());
+    return sandboxNow(this.context, this.context.registry.get(id), await this.pagerStatus());
   }
 
   async explain(id: string): Promise<Explanation> {

@@ -4,9 +4,9 @@ import type { PagerStatus } from '../pager/protocol.js';
 import type { Status } from './api.js';
 import type { Context } from './context.js';
 import { compresses } from './policies.js';
-import { alertsOf, policyAlerts, policyStatus, sandboxStatus } from './status.js';
+import { alertsOf, lookToShow, policyAlerts, policyStatus, sandboxStatus } from './status.js';
 
-/** How old what a status shows of each sandbox's memory may be: looking costs some milliseconds a process. */
+/** How old what a status shows of each sandbox's memory may be. */
 const SHOWN_MS = 1000;
 
 /** What only the controller knows of itself. */
@@ -16,7 +16,8 @@ export interface OwnState extends Pick<Status, 'enabled' | 'probes' | 'hosts'> {
 }
 
 /** The status of the whole service. */
-export function serviceStatus(context: Context, pager: PagerStatus, own: OwnState): Status {
+export async function serviceStatus(context: Context, pager: PagerStatus, own: OwnState): Promise<Status> {
+  await lookToShow(context, context.registry.all(), SHOWN_MS);
   const { registry, templates, predictor, info, hostPressure, policy, policies } = context;
   const templateStatuses = templates.statuses(pager.packs, predictor.models);
   return {
@@ -57,7 +58,7 @@ export function serviceStatus(context: Context, pager: PagerStatus, own: OwnStat
     ],
     probes: own.probes,
     hosts: own.hosts,
-    sandboxes: registry.all().map((sandbox) => sandboxStatus(context, sandbox, pager, SHOWN_MS)),
+    sandboxes: registry.all().map((sandbox) => sandboxStatus(sandbox, pager)),
     templates: templateStatuses,
     templateWarnings: templates.captured.warnings,
     captures: [...templates.captures],

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AgentZipError } from '../errors.js';
 import { cgroupMemory } from '../memory/cgroup-reclaim.js';
 import { PAGE } from '../native/libc.js';
@@ -17,20 +18,32 @@ import type { Context } from './context.js';
 import type { Sandbox } from './sandboxes/sandbox.js';
 import type { Window } from './windows/window.js';
 
-/** `pager` says what the sandbox's pages take in the store; its page tables are looked at when that is `maxAgeMs` ago. */
-export function sandboxStatus(
+/**
+ * Looks at the page tables of sandboxes that nobody has looked at for so long, to be shown. That takes some milliseconds a
+ * process: whatever else there is to do, a first token above all, is done in between.
+ */
+export async function lookToShow(
   { registry, info }: Context,
-  sandbox: Sandbox,
-  pager: PagerStatus,
-  maxAgeMs = 0,
-): SandboxStatus {
-  registry.refresh(sandbox);
+  sandboxes: readonly Sandbox[],
+  maxAgeMs: number,
+): Promise<void> {
+  for (const sandbox of sandboxes) {
+    registry.refresh(sandbox);
+    for (const member of [...sandbox.members.values()].filter((each) => each.isOlder(maxAgeMs))) {
+      await nextTurn();
+      // It may have ended meanwhile, or somebody else may have looked.
+      if (sandbox.members.has(member.pid) && member.isOlder(maxAgeMs)) member.peek(info.swapType);
+    }
+  }
+}
+
+/** `pager` says what the sandbox's pages take in the store; what its processes own is as old as the newest look. */
+export function sandboxStatus(sandbox: Sandbox, pager: PagerStatus): SandboxStatus {
   let ownedPages = 0;
   let swappedPages = 0;
-  for (const member of sandbox.members.values()) {
-    const look = member.recent(info.swapType, maxAgeMs);
-    ownedPages += look?.ownedPages ?? 0;
-    swappedPages += look?.swappedPages ?? 0;
+  for (const { shown } of sandbox.members.values()) {
+    ownedPages += shown?.ownedPages ?? 0;
+    swappedPages += shown?.swappedPages ?? 0;
   }
   const shared = sandbox.reclaimCgroup === null ? null : cgroupMemory(sandbox.reclaimCgroup);
   const stored = pager.owners.find(({ owner }) => owner === sandbox.id);
@@ -65,6 +78,16 @@ export function sandboxStatus(
     wouldPageOut: sandbox.wouldPageOut,
     lastAccuracy: sandbox.lastAccuracy,
   };
+}
+
+/** The same, with its processes looked at now. */
+export async function sandboxNow(
+  context: Context,
+  sandbox: Sandbox,
+  pager: PagerStatus,
+): Promise<SandboxStatus> {
+  await lookToShow(context, [sandbox], 0);
+  return sandboxStatus(sandbox, pager);
 }
 
 function openWindow(window: Window | null): OpenWindow | null {

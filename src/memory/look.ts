@@ -9,6 +9,8 @@ import { readVmas, type Vma } from './vmas.js';
 export interface Look {
   process: ProcessId;
   vmas: Vma[];
+  /** Where its anonymous pages are, present or out, in address order. */
+  runs: readonly Range[];
   /** Runs of pages that are present, anonymous and mapped by this process alone: what MADV_PAGEOUT can take. */
   owned: Range[];
   ownedPages: number;
@@ -24,6 +26,8 @@ export interface LookOptions {
   known?: readonly Vma[];
   /** Take `known` for all there is: a process that waits hardly maps anything, and reading costs as much as the rest. */
   trusting?: boolean;
+  /** Where an earlier look found anonymous pages: others are left out, and finding them is half of what a look costs. */
+  within?: readonly Range[];
   /** Swap type of our device; pages on other devices are not ours to count. */
   swapType: number;
 }
@@ -60,8 +64,8 @@ export function lookAt(process: ProcessId, options: LookOptions): Look | null {
   if (pagemap === null) return null;
   try {
     const vmas = mappings(process.pid, options);
-    const look: Look = { process, vmas, owned: [], ownedPages: 0, slots: wordTable(), swappedPages: 0 };
-    const runs = pagemap.anonymousRuns() ?? [EVERYWHERE];
+    const runs = options.within ?? pagemap.anonymousRuns() ?? [EVERYWHERE];
+    const look: Look = { process, vmas, runs, owned: [], ownedPages: 0, slots: wordTable(), swappedPages: 0 };
     let at = 0;
     for (const vma of vmas) {
       if (vma.leftOut !== null) continue;

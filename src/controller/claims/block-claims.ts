@@ -72,7 +72,7 @@ export class BlockClaims {
     if (this.logs === null) return;
     const { sequence } = await pager.request('sequence', {});
     for (const [member, look] of first) {
-      const second = signal.aborted ? null : member.lookAgain(info.swapType);
+      const second = signal.aborted ? null : member.lookBack(info.swapType);
       if (second === null) continue;
       const { pages, slots } = await this.prove(this.candidates(sandbox, look, second), signal);
       const blocks = slots.map((slot) => this.table.blockOf(slot));

@@ -201,7 +201,7 @@ export async function claimSettled(
   const { sequence } = await context.pager.request('sequence', {});
   for (const [member, look] of first) {
     if (signal.aborted) break;
-    const second = member.lookAgain(context.info.swapType);
+    const second = member.lookBack(context.info.swapType);
     if (second !== null)
       await claimMember(context, sandbox, member, { first: look, second }, sequence, signal);
   }

@@ -30,7 +30,7 @@ export class Predictor {
   prepare(sandbox: Sandbox): void {
     const map = this.templates.baseFor(sandbox)?.addresses;
     for (const member of sandbox.members.values()) {
-      const look = member.lookAgain(this.swapType());
+      const look = member.lookBack(this.swapType());
       const out = look !== null && look.swappedPages > 0;
       member.forecast = out ? Forecast.of(look, map?.mapper(look.vmas) ?? null, member.usage) : null;
     }
@@ -49,7 +49,7 @@ export class Predictor {
     const processes = [...sandbox.members.values()].map((member) => {
       member.forecast?.settle({ role: roles.get(member) ?? 0, tool, previous, toolPhases }, learnt.model);
       const step = (page: number): number => member.usage.step(page);
-      return { process: member, candidates: member.forecast?.candidates() ?? [], step };
+      return { process: member, candidates: member.forecast?.candidates(minUse) ?? [], step };
     });
     const { optimism } = learnt.score;
     return placeBets(processes, { minUse, maxWaste, maxPages: sandbox.prefetchRoom, optimism });

@@ -39,7 +39,7 @@ export class Member {
   /** What was expected of the tool phase that is going on. */
   forecast: Forecast | null = null;
 
-  private shown: { at: number; look: Look | null } = { at: 0, look: null };
+  private newest: { at: number; look: Look | null } = { at: -Infinity, look: null };
 
   private constructor(
     readonly process: ProcessId,
@@ -66,25 +66,39 @@ export class Member {
     return this.process.pid;
   }
 
-  /** Looks without remembering. Null: the process is gone. */
+  /** Looks without remembering it for what is acted on. Null: the process is gone. */
   peek(swapType: number): Look | null {
-    return lookAt(this.process, { flags: false, swapType, known: this.look?.vmas });
+    return this.note(lookAt(this.process, { flags: false, swapType, known: this.look?.vmas }));
   }
 
-  /** A look at most `maxAgeMs` old, for those who only show it. */
-  recent(swapType: number, maxAgeMs: number): Look | null {
-    if (Date.now() - this.shown.at > maxAgeMs) this.shown = { at: Date.now(), look: this.peek(swapType) };
-    return this.shown.look;
+  /** The newest look, whoever took it, for those who only show it. Null: there was none. */
+  get shown(): Look | null {
+    return this.newest.look;
+  }
+
+  /** Is the newest look older than `ms`? */
+  isOlder(ms: number): boolean {
+    return performance.now() - this.newest.at > ms;
   }
 
   /** Looks, and remembers it. The first look of a window reads the VMA flags; later ones build on it. */
   refresh(options: Omit<LookOptions, 'known'>): Look | null {
-    return (this.look = lookAt(this.process, { ...options, known: this.look?.vmas }));
+    return (this.look = this.note(lookAt(this.process, { ...options, known: this.look?.vmas })));
   }
 
   /** Looks again within a window, at the mappings that are known, and remembers it. */
   lookAgain(swapType: number): Look | null {
     return this.refresh({ flags: false, trusting: true, swapType });
+  }
+
+  /** The same, and only where the last look found pages: for those who want to know what has become of them. */
+  lookBack(swapType: number): Look | null {
+    return this.refresh({ flags: false, trusting: true, within: this.look?.runs, swapType });
+  }
+
+  private note(look: Look | null): Look | null {
+    this.newest = { at: performance.now(), look };
+    return look;
   }
 
   /** Is the page out, as far as the last look and the faults since then tell? */

@@ -55,8 +55,13 @@ export class Forecast {
     this.settled = true;
   }
 
-  candidates(): Candidate[] {
-    return this.pages.map((page, i) => ({ page, chance: this.chances[i] }));
+  /** Pages with a chance of at least `least`, in address order. */
+  candidates(least: number): Candidate[] {
+    const found: Candidate[] = [];
+    this.pages.forEach((page, i) => {
+      if (this.chances[i] >= least) found.push({ page, chance: this.chances[i] });
+    });
+    return found;
   }
 
   /** Pages at most `distance` away from a page, with a chance of at least `chance`. */

@@ -13,6 +13,8 @@ export const SYSTEM_NAMES = [
   'agentzip-no-windows',
   'agentzip-hot-pages-kept',
   'agentzip-no-dictionary',
+  'agentzip-prefetch-predicted',
+  'agentzip-prefetch-first-token',
   'zram-lzo-rle-pressure',
   'zram-lzo-rle-aggressive',
   'zram-lz4-pressure',

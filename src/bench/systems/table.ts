@@ -42,5 +42,15 @@ export const SYSTEMS: Readonly<Record<SystemName, SystemEntry>> = {
     'AgentZip that compresses pages without a base by themselves, without a dictionary',
     { encoding: { dictionary: false } },
   ),
+  'agentzip-prefetch-predicted': variant(
+    'agentzip-prefetch-predicted',
+    "AgentZip that prefetches shortly before the model's answer is expected to end",
+    { prefetch: { start: 'predicted' } },
+  ),
+  'agentzip-prefetch-first-token': variant(
+    'agentzip-prefetch-first-token',
+    'AgentZip that prefetches at the first token',
+    { prefetch: { start: 'first_token' } },
+  ),
   ...PEERS,
 };

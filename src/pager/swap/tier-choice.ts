@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { release } from 'node:os';
+import { release, version } from 'node:os';
 import { badKernel, type BadKernel } from '../../native/kernel-version.js';
 import type { TierName } from './tier.js';
 
@@ -27,10 +27,11 @@ const BAD_ZSWAP: readonly BadKernel[] = [
 ];
 
 /**
- * The packages of Debian call 6.1.192 "6.1.0-57-amd64"; /proc/version has the version of the source, "6.1.192-3", after "Debian".
+ * The packages of Debian call 6.1.192 "6.1.0-57-amd64"; the version of the build, as uname(2) has it, ends with that of the source:
+ * "#1 SMP Debian 6.1.192-3". Not /proc/version, where the compiler's is the first after "Debian".
  */
-export function sourceRelease(named: string, version: string): string {
-  return /\bDebian (\d+\.\d+\.\d+)/.exec(version)?.[1] ?? named;
+export function sourceRelease(named: string, build: string): string {
+  return /\bDebian (\d+\.\d+\.\d+)/.exec(build)?.[1] ?? named;
 }
 
 /** Why a tier can not be had here, or null. */
@@ -60,7 +61,7 @@ const readText = (path: string): string | null => {
 export function readTierFacts(): TierFacts {
   const control = '/sys/class/zram-control';
   return {
-    release: sourceRelease(release(), readText('/proc/version') ?? ''),
+    release: sourceRelease(release(), version()),
     // -n loads nothing.
     zramModule: existsSync(control) || spawnSync('modprobe', ['-n', '-q', 'zram']).status === 0,
     zramWriteback: configured(readText(`/boot/config-${release()}`), 'CONFIG_ZRAM_WRITEBACK'),

@@ -100,4 +100,13 @@ struct tcp_sock {
 	__u64 bytes_received; /* all that ever came, in order */
 } __attribute__((preserve_access_index));
 
+/* Registers at the entry of a function, by machine: libbpf matches what comes before the three underscores. */
+struct pt_regs___on_x86 {
+	unsigned long di, si, dx;
+} __attribute__((preserve_access_index));
+
+struct pt_regs___on_arm64 {
+	__u64 regs[3];
+} __attribute__((preserve_access_index));
+
 #endif

@@ -53,8 +53,8 @@ describe.skipIf(otherCompiler() !== null)('the committed BPF objects', () => {
     expect(built).toEqual(objectsIn(join(packageRoot, 'bpf')));
   });
 
-  // A BPF program sees registers of the machine only through pt_regs, and system calls by number: none is used here, and
-  // types of the kernel are looked up in its BTF at load. Else there would have to be an object for each.
+  // A BPF program sees registers of the machine only through pt_regs, and system calls by number: the first is looked up in the
+  // kernel's BTF at load, as all its types are, and no number is used. Else there would have to be an object for each.
   it.each(['x86', 'arm64'])('are the same for %s', (architecture) => {
     execFileSync('sh', ['deploy/build-bpf.sh', folder], {
       cwd: packageRoot,

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { packageRoot } from '../src/paths.js';
 import { DEFAULT_POLICY } from '../src/policy/defaults.js';
 import { PhaseWatch } from '../src/telemetry/phase-watch.js';
 import { Probes } from '../src/telemetry/probes.js';
 import { probesMissing, Recorder } from './fixtures/toucher.js';
+import { compileProbes } from './support/probes.js';
 
 /** Does nothing, and says so. */
 function expectIdle(probes: Probes): void {
@@ -28,17 +28,8 @@ describe('without what probes need', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** The probes, with a text in the names of their tracepoints replaced. */
-  function compiled(name: string, from: string, to: string): string {
-    for (const file of ['sandbox.bpf.c', 'traffic.h', 'entering.h', 'kernel.h']) {
-      const source = readFileSync(`${packageRoot}/bpf/${file}`, 'utf8').replaceAll(from, to);
-      writeFileSync(join(folder, file), source);
-    }
-    const object = join(folder, `${name}.bpf.o`);
-    const flags = ['-g', '-O2', '-target', 'bpfel'];
-    execFileSync('clang', [...flags, '-c', join(folder, 'sandbox.bpf.c'), '-o', object], { timeout: 30_000 });
-    return object;
-  }
+  const compiled = (name: string, from: string, to: string): string =>
+    compileProbes(folder, name, [from, to]);
 
   it('no object: one warning with path and remedy', () => {
     const probes = Probes.load({ objectPath: join(folder, 'missing.o') });

@@ -6,13 +6,13 @@ import { SystemError } from '../native/errno.js';
 /** The pid namespace the kernel boots with has a fixed inode (PROC_PID_INIT_INO). */
 const INITIAL_PID_NAMESPACE = 'pid:[4026531836]';
 
-/** Program that stands in for one that the kernel lacks. */
-const FALLBACKS: Readonly<Record<string, string>> = {
-  socket_sent: 'socket_sent_fexit',
-  socket_arrived: 'socket_arrived_fentry',
-  socket_read: 'socket_read_fentry',
+/** Programs that stand in for one that the kernel lacks, best first: trampolines, then kprobes. */
+const FALLBACKS: Readonly<Record<string, readonly string[]>> = {
+  socket_sent: ['socket_sent_fexit', 'socket_sent_kprobe'],
+  socket_arrived: ['socket_arrived_fentry', 'socket_arrived_kprobe'],
+  socket_read: ['socket_read_fentry', 'socket_read_kprobe'],
 };
-const isFallback = (program: string): boolean => Object.values(FALLBACKS).includes(program);
+const isFallback = (program: string): boolean => Object.values(FALLBACKS).flat().includes(program);
 
 /** Does the kernel get this program, as far as it takes it? */
 const isWanted = (program: string, { without }: AttachOptions): boolean =>
@@ -45,7 +45,7 @@ function remedyOf(error: unknown): string {
     return 'run as root with CAP_BPF and CAP_PERFMON, kernel lockdown off; AgentZip goes on without this probe';
   }
   if (code === 'ESRCH' || code === 'ENOENT') {
-    return 'this kernel lacks the tracepoint (page faults: x86-64 only; sockets: from 6.3 on, before with CONFIG_FUNCTION_TRACER=y); AgentZip goes on without this probe';
+    return 'this kernel lacks the tracepoint (page faults: x86-64 only; sockets: from 6.3 on, before with CONFIG_FUNCTION_TRACER=y or CONFIG_KPROBES=y); AgentZip goes on without this probe';
   }
   return 'use a kernel from 5.15 on with CONFIG_BPF_SYSCALL=y, CONFIG_BPF_EVENTS=y, CONFIG_DEBUG_INFO_BTF=y';
 }
@@ -91,6 +91,20 @@ function loadOnly(options: AttachOptions, chosen: (program: string) => boolean):
   }
 }
 
+/** Runs the chosen programs, or none of them. Throws for the first that could not be. */
+function run(options: AttachOptions, chosen: (program: string) => boolean): Attached {
+  const object = loadOnly(options, chosen);
+  const attached = object.programNames.filter(chosen);
+  let step = '';
+  try {
+    for (step of attached) object.attach(step);
+    return { object, attached };
+  } catch (error) {
+    object.close();
+    throw failure(step, 'attached', error);
+  }
+}
+
 function programsOf(options: AttachOptions): string[] {
   const object = BpfObject.open(options.objectPath, options.library);
   try {
@@ -100,43 +114,33 @@ function programsOf(options: AttachOptions): string[] {
   }
 }
 
-/** Why the kernel does not take a program, or null. */
+/** Why the kernel does not run a program, or null. */
 function refusal(options: AttachOptions, program: string): AgentZipError | null {
   try {
-    loadOnly(options, (name) => name === program).close();
+    run(options, (name) => name === program).object.close();
     return null;
   } catch (error) {
     return failure(program, 'loaded', error);
   }
 }
 
-/** Finds out which programs the kernel takes by offering each alone; libbpf does not say which one failed. */
+/**
+ * Finds out which programs the kernel runs by offering each alone; libbpf does not say which one failed. Trampolines that a machine
+ * lacks are refused only when they are attached.
+ */
 function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
   const accepted = new Set<string>();
   const refusals: AgentZipError[] = [];
   for (const program of programsOf(options)) {
     if (!isWanted(program, options)) continue;
     const refused = refusal(options, program);
-    const fallback = FALLBACKS[program];
-    if (refused === null) accepted.add(program);
-    else if (fallback !== undefined && refusal(options, fallback) === null) accepted.add(fallback);
-    else refusals.push(refused);
+    const runs = refused === null ? program : FALLBACKS[program]?.find((one) => refusal(options, one) === null);
+    if (runs !== undefined) accepted.add(runs);
+    else if (refused !== null) refusals.push(refused);
   }
   // All refused have one cause: the caller tells it once.
   if (accepted.size > 0) warnings.push(...refusals.map(explain));
   return accepted;
-}
-
-function load(options: AttachOptions, warnings: string[]): { object: BpfObject; loaded: Iterable<string> } {
-  requireHost(options);
-  try {
-    const object = loadOnly(options, (name) => isWanted(name, options));
-    return { object, loaded: object.programNames.filter((name) => isWanted(name, options)) };
-  } catch (error) {
-    const loaded = acceptable(options, warnings);
-    if (loaded.size === 0) throw error;
-    return { object: loadOnly(options, (name) => loaded.has(name)), loaded };
-  }
 }
 
 /**
@@ -144,23 +148,17 @@ function load(options: AttachOptions, warnings: string[]): { object: BpfObject; 
  * null when nothing is left. Throws nothing for what the host lacks.
  */
 export function attachAll(options: AttachOptions, warnings: string[]): Attached | null {
-  let found: ReturnType<typeof load>;
   try {
-    found = load(options, warnings);
+    requireHost(options);
+    try {
+      return run(options, (name) => isWanted(name, options));
+    } catch (error) {
+      const accepted = acceptable(options, warnings);
+      if (accepted.size === 0) throw error;
+      return run(options, (name) => accepted.has(name));
+    }
   } catch (error) {
     warnings.push(explain(failure(options.objectPath, 'loaded', error)));
     return null;
   }
-  const attached: string[] = [];
-  for (const program of found.loaded) {
-    try {
-      found.object.attach(program);
-      attached.push(program);
-    } catch (error) {
-      warnings.push(explain(failure(program, 'attached', error)));
-    }
-  }
-  if (attached.length > 0) return { object: found.object, attached };
-  found.object.close();
-  return null;
 }

@@ -10,10 +10,14 @@ const LOSS_MS = 1000;
 const NEEDED: readonly (readonly string[])[] = [
   ['process_fork'],
   ['process_exec'],
-  ['socket_sent', 'socket_sent_fexit'],
-  ['socket_arrived', 'socket_arrived_fentry'],
+  ['socket_sent', 'socket_sent_fexit', 'socket_sent_kprobe'],
+  ['socket_arrived', 'socket_arrived_fentry', 'socket_arrived_kprobe'],
   ['socket_closed'],
 ];
+
+/** Do these programs suffice to tell what a sandbox does? */
+export const tellsPhases = (attached: readonly string[]): boolean =>
+  NEEDED.every((programs) => programs.some((program) => attached.includes(program)));
 
 /** What a watch needs of the probes. */
 export interface WatchedProbes {
@@ -51,8 +55,7 @@ export class PhaseWatch {
   private dropped = 0;
 
   constructor(private readonly options: WatchOptions) {
-    const { attached } = options.probes;
-    this.able = NEEDED.every((programs) => programs.some((program) => attached.includes(program)));
+    this.able = tellsPhases(options.probes.attached);
   }
 
   add(tag: number): void {

@@ -45,6 +45,11 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
     'says which front end the pager would take',
   ],
   [/^plugin\/doctor\/tiers\.ts$/, /^pager\/swap\/tier-choice\.ts$/, 'says which tiers the pager could take'],
+  [
+    /^plugin\/doctor\/probes\.ts$/,
+    /^telemetry\/(probes|phase-watch)\.ts$/,
+    'says which probes this kernel takes',
+  ],
   [/^plugin\/drain-progress\.ts$/, /^memory\/swap\.ts$/, 'how much of a device is left to drain'],
   [/^plugin\/service-manager\.ts$/, /^native\/notify\.ts$/, 'tells systemd'],
   [/^plugin\/lock\.ts$/, /^native\/files\.ts$/, 'file locks'],

@@ -5,6 +5,7 @@ import { devices } from './doctor/devices.js';
 import { kernel, processMadviseWorks } from './doctor/kernel.js';
 import { platforms, type Platform } from './doctor/platforms.js';
 import { privileges } from './doctor/privileges.js';
+import { probes } from './doctor/probes.js';
 import { programs, python } from './doctor/programs.js';
 import { readText, type Requirement } from './doctor/requirement.js';
 import { swapAndReclaim } from './doctor/swap.js';
@@ -35,9 +36,9 @@ export function quickChecks({ frontEnd, tier }: DoctorSettings): Requirement[] {
   ];
 }
 
-/** Looks at everything AgentZip needs of this host, with the policy's settings. Changes nothing. */
+/** Looks at everything AgentZip needs of this host, with the policy's settings. Leaves everything as it was. */
 export async function runDoctor(settings: DoctorSettings = DEFAULT_POLICY.pager): Promise<DoctorReport> {
-  const requirements = [...quickChecks(settings), await processMadviseWorks(), await python()];
+  const requirements = [...quickChecks(settings), await processMadviseWorks(), probes(), await python()];
   return { ok: missing(requirements).length === 0, requirements, platforms: platforms() };
 }
 

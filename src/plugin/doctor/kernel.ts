@@ -37,8 +37,9 @@ export function kernel(read: ReadText, architecture: string): Requirement[] {
       level: 'optional',
       ok: atLeast(release, TAKEOVER),
       found: release,
-      needed: `Linux ${TAKEOVER} or later: the standby then loses nothing when the pager dies`,
-      remedy: 'boot a later kernel; with this one a page in flight at that moment may hang',
+      needed: `Linux ${TAKEOVER} or later: the standby then loses nothing when the pager dies, over whatever front end`,
+      remedy:
+        'boot a later kernel; with this one a page in flight over fuse-loop may hang then, and before 6.4 the store may be swapped to its own device',
     },
     {
       id: 'BTF',

@@ -60,6 +60,20 @@ test('what zswap holds is claimed once it was written to the slot in which a loo
   expect(entriesOf(await member.onDevice(writes(100, [3, 9]), later))).toEqual([[10, 3]]);
 });
 
+test('what comes down with the pages of another sandbox is claimed by the look before that, until its own come down', async () => {
+  member = Member.adopt(process.pid) as Member;
+  const slots = table([
+    [10, 3],
+    [11, 4],
+  ]);
+  member.comingAlong(slots, 100);
+  // A third sandbox's turn changes nothing.
+  member.comingAlong(table([[11, 9]]), 150);
+  expect(entriesOf(await member.onDevice(writes(100, [4]), slots))).toEqual([[11, 4]]);
+  member.comingDown(slots, 200);
+  expect(entriesOf(await member.onDevice(writes(200, [3]), slots))).toEqual([[10, 3]]);
+});
+
 test('a claim of an earlier window holds for what stays out, and what is written again is claimed again', async () => {
   member = Member.adopt(process.pid) as Member;
   const slots = table([

@@ -180,13 +180,21 @@ export class Member {
    * down. Returns the pages; what does not come down is not tried again before it has gone out anew.
    */
   comingDown(slots: PageTable<Uint32Array>, sequence: number): number[] {
-    this.down = { slots, sequence };
+    this.down = null;
+    const pages = this.comingAlong(slots, sequence);
+    this.warm.clear();
+    return pages;
+  }
+
+  /** Tier zswap: the same, of what may come down with that of another sandbox; it may be tried again. */
+  comingAlong(slots: PageTable<Uint32Array>, sequence: number): number[] {
+    // What came down earlier is claimed by the look before that.
+    this.down ??= { slots, sequence };
     this.leftAt ??= sequence;
     const pages: number[] = [];
     this.warm.forEach((page) => {
       if (this.isOut(page)) pages.push(page);
     });
-    this.warm.clear();
     for (const page of pages) this.cached.set(page, DOWN);
     return pages;
   }

@@ -5,9 +5,11 @@ import { rangesOfPages } from '../../memory/restore.js';
 import { drainZswap, loadsTake, pastZswap, zswapStat } from '../../memory/zswap.js';
 import { claimPass, lookFirst } from '../claims/claims.js';
 import type { Context } from '../context.js';
+import type { Look } from '../../memory/look.js';
 import type { Member } from '../sandboxes/member.js';
+import type { Sandbox } from '../sandboxes/sandbox.js';
 import type { PageOut } from './page-out.js';
-import { pause } from './window.js';
+import { pause, type Window } from './window.js';
 import { claimantOf, type WindowJob } from './window-job.js';
 
 /** What is brought down without a pause: zswap is passed by meanwhile. */
@@ -21,6 +23,9 @@ const CLAIM_MS = 1_000;
  * reading a page takes it out of zswap, each is read and paged out anew, past zswap. Older kernels write back all they hold.
  */
 export class BringDown {
+  /** Windows of sandboxes whose pages may have come down with those of another, and may be claimed. */
+  private readonly along = new WeakSet<Window>();
+
   constructor(
     private readonly context: Context,
     private readonly pageOut: PageOut,
@@ -32,30 +37,33 @@ export class BringDown {
     const { sandbox, window } = job;
     if (context.info.tier !== 'zswap') return 0;
     await pause(context.policy.pager.zswap.warmMs, window.signal);
-    let down = 0;
+    let [down, cameAlong] = [0, false];
     // One at a time, and nobody pages out meanwhile: what reaches the device is what is brought there.
     await context.turns.pageOut(claimantOf(job), async (turn) => {
-      const warm = await this.mark(job);
+      cameAlong = this.along.delete(window);
+      if (cameAlong) await claimPass(context, sandbox, window.signal);
+      const warm = await this.mark(sandbox, (member, slots, sequence) => member.comingDown(slots, sequence));
       const count = [...warm.values()].reduce((sum, pages) => sum + pages.length, 0);
       if (count === 0) return;
       const before = zswapStat().pages;
       if (loadsTake()) await this.again(job, warm, turn);
       else await this.drain(job);
       down = Math.max(0, before - zswapStat().pages);
-      if (down === 0 && window.open)
+      if (down === 0 && before > 0 && window.open)
         throw new AgentZipError('AZ_ZSWAP_WRITEBACK', { sandbox: sandbox.id, pages: count });
     });
-    if (down > 0 && window.open) await this.pageOut.settleLate(job);
+    if ((down > 0 || cameAlong) && window.open) await this.pageOut.settleLate(job);
     return down;
   }
 
   /** What each process has in zswap now, and from when on a write to one of those slots is a write of its page. */
-  private async mark({ sandbox }: WindowJob): Promise<Map<Member, number[]>> {
+  private async mark<T>(
+    sandbox: Sandbox,
+    note: (member: Member, slots: Look['slots'], sequence: number) => T,
+  ): Promise<Map<Member, T>> {
     const looks = lookFirst(this.context, sandbox);
     const { sequence } = await this.context.pager.request('sequence', {});
-    const warm = new Map<Member, number[]>();
-    for (const [member, look] of looks) warm.set(member, member.comingDown(look.slots, sequence));
-    return warm;
+    return new Map([...looks].map(([member, { slots }]) => [member, note(member, slots, sequence)]));
   }
 
   private async again(job: WindowJob, warm: Map<Member, number[]>, turn: () => Promise<void>): Promise<void> {
@@ -77,7 +85,13 @@ export class BringDown {
     }
   }
 
-  private async drain({ window }: WindowJob): Promise<void> {
+  /** Of all that zswap holds, so also of other sandboxes that wait: those claim theirs at their turns. */
+  private async drain({ sandbox, window }: WindowJob): Promise<void> {
+    for (const other of this.context.registry.all()) {
+      if (other === sandbox || other.window?.open !== true) continue;
+      await this.mark(other, (member, slots, sequence) => member.comingAlong(slots, sequence));
+      this.along.add(other.window);
+    }
     const { poolPercent } = this.context.policy.pager.zswap;
     const ended = (): boolean => !window.open;
     while (!ended() && (await drainZswap(poolPercent, ended)) > 0) window.worked();

@@ -15,7 +15,8 @@ flock 9
 modules="drivers/virtio/virtio_ring drivers/virtio/virtio drivers/virtio/virtio_pci_modern_dev
   drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci fs/fuse/fuse fs/fuse/virtiofs drivers/block/loop
   drivers/block/ublk_drv drivers/block/nbd lib/lz4/lz4_compress lib/lz4/lz4hc_compress lib/zstd/zstd_compress crypto/lz4
-  crypto/zstd mm/zsmalloc drivers/block/zram/zram"
+  crypto/zstd mm/zsmalloc drivers/block/zram/zram
+  lib/crc16 crypto/crc32c_generic fs/mbcache fs/jbd2/jbd2 fs/ext4/ext4"
 
 missing=
 for needed in qemu-system-x86 qemu-system-common busybox-static cpio zstd xz-utils; do

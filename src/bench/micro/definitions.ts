@@ -26,6 +26,7 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
     "AgentZip: arena blocks in use divided by pages in the store. zswap, zram: growth of the kernel's pool divided by pages out.",
   devicePageoutMBps:
     "AgentZip's device without its controller: the bench pages out as it does for zswap and zram. Pages stay as they were written.",
-  rawFaultUs: 'faultUs after devicePageoutMBps: pages that were not refined.',
+  rawFaultUs:
+    'faultUs after devicePageoutMBps: pages that were not refined; with tier zswap or zram those that it holds itself.',
   rawRestoreMBps: 'restoreMBps of pages that were not refined.',
 };

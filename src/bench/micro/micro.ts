@@ -24,12 +24,13 @@ import {
   MICRO_SYSTEMS,
   type MicroResult,
   type MicroSystem,
+  type SwapSettings,
   type SystemFigures,
   type Unmeasured,
   zipFiguresOf,
 } from './result.js';
 import { Subject, subjectTemplate } from './subject.js';
-import { SWAPS, zip } from './systems.js';
+import { swaps, zip } from './systems.js';
 import { microTable } from './table.js';
 
 const MIB = 2 ** 20;
@@ -39,7 +40,7 @@ const FIXED_MIB = 1200;
 /** The region in the template, its pack, the subject, and its pages in a pool, at worst uncompressed. */
 const REGIONS = 4;
 
-export interface MicroOptions {
+export interface MicroOptions extends SwapSettings {
   /** Size of the subject's region. */
   subjectMiB: number;
   rounds: number;
@@ -94,18 +95,21 @@ function requireHost({ subjectMiB }: MicroOptions): void {
 class MicroBench {
   private readonly loads: number[] = [];
   private readonly startedAt = new Date().toISOString();
+  private readonly swaps: ReturnType<typeof swaps>;
 
   constructor(
     private readonly options: MicroOptions,
     private readonly workspace: Workspace,
     private readonly made: System[],
-  ) {}
+  ) {
+    this.swaps = swaps(options);
+  }
 
   async run(disturbances: string[]): Promise<MicroResult> {
     const systems = new Map<MicroSystem, Measured>();
     const missing: Partial<Record<MicroSystem, string>> = {};
     for (const name of MICRO_SYSTEMS) {
-      const { description, requires } = SWAPS[name];
+      const { description, requires } = this.swaps[name];
       const reason = this.wanted(name) ? (requires?.() ?? null) : 'not asked for';
       if (reason === null) systems.set(name, { description, rounds: [], notes: [] });
       else missing[name] = reason;
@@ -154,16 +158,21 @@ class MicroBench {
     const id = `${name}-${parts.round}`;
     if (name !== 'agentzip') {
       measured.rounds.push(
-        await this.with(SWAPS[name].make, measured, parts, id, options, (system, subject) =>
+        await this.with(this.swaps[name].make, measured, parts, id, options, (system, subject) =>
           measureKernelSwap(system, subject, options),
         ),
       );
       return;
     }
-    const store = await this.with(SWAPS.agentzip.make, measured, parts, id, options, (service, subject) =>
-      measureStore(service, subject, template, options),
+    const store = await this.with(
+      this.swaps.agentzip.make,
+      measured,
+      parts,
+      id,
+      options,
+      (service, subject) => measureStore(service, subject, template, options),
     );
-    const make = (context: SystemContext): System => zip(context, true);
+    const make = (context: SystemContext): System => zip(context, this.options.tier, true);
     const prefetch = await this.with(make, measured, parts, `${id}-prefetch`, options, (service, subject) =>
       measurePrefetch(service, subject, template, options),
     );
@@ -201,7 +210,7 @@ class MicroBench {
     systems: ReadonlyMap<MicroSystem, Measured>,
     missing: Partial<Record<MicroSystem, string>>,
   ): Omit<MicroResult, 'disturbances'> {
-    const { command, seed, rounds, subjectMiB, faults } = this.options;
+    const { command, seed, rounds, subjectMiB, tier, faults } = this.options;
     const kernel = (name: MicroSystem): SystemFigures | Unmeasured => {
       const measured = systems.get(name);
       return measured === undefined ? { unavailable: missing[name] ?? '' } : figuresOf(measured);
@@ -210,7 +219,7 @@ class MicroBench {
     return {
       schema: 'agentzip.micro/1',
       host: hostFacts(),
-      ...{ startedAt: this.startedAt, command, seed, rounds, subjectMiB, faults },
+      ...{ startedAt: this.startedAt, command, seed, rounds, subjectMiB, tier, faults },
       pageCluster: Number(readFileSync('/proc/sys/vm/page-cluster', 'utf8')),
       load: spread(this.loads),
       definitions: { ...DEFINITIONS },

@@ -7,6 +7,17 @@ import type { Round } from './figures.js';
 export const MICRO_SYSTEMS = ['agentzip', 'zswap', 'zram'] as const;
 export type MicroSystem = (typeof MICRO_SYSTEMS)[number];
 
+/** `pager.tier` of the policy. */
+export const MICRO_TIERS = ['direct', 'zswap', 'zram'] as const;
+export const ZRAM_ALGORITHMS = ['lzo-rle', 'lz4', 'zstd'] as const;
+
+/** How the systems are set up. */
+export interface SwapSettings {
+  tier: (typeof MICRO_TIERS)[number];
+  /** Of the kernel's zram by itself. */
+  zramAlgorithm: (typeof ZRAM_ALGORITHMS)[number];
+}
+
 /** What was measured of one system in all rounds. */
 export interface Measured {
   /** What it is, and how it was set up. */
@@ -55,6 +66,8 @@ export interface MicroResult {
   seed: number;
   rounds: number;
   subjectMiB: number;
+  /** AgentZip's. */
+  tier: SwapSettings['tier'];
   faults: number;
   /** vm.page-cluster: the kernel reads up to 2 to the power of it pages ahead of a fault. */
   pageCluster: number;

@@ -4,16 +4,13 @@ import { PeerSystem } from '../systems/peer.js';
 import { swapBytes } from '../systems/swap-size.js';
 import { Zram, zramLacks } from '../systems/zram.js';
 import { Zswap, zswapLacks } from '../systems/zswap.js';
-import type { MicroSystem } from './result.js';
-
-/** The kernel's default. */
-const ZRAM_ALGORITHM = 'lzo-rle';
+import type { MicroSystem, SwapSettings } from './result.js';
 
 /** The systems of the micro bench: swap alone, which the bench itself makes use of, and AgentZip without a prefetch. */
-export const SWAPS: Readonly<Record<MicroSystem, SystemEntry>> = {
+export const swaps = ({ tier, zramAlgorithm }: SwapSettings): Readonly<Record<MicroSystem, SystemEntry>> => ({
   agentzip: {
-    description: 'AgentZip with its default policy; prefetch off but for its own figure',
-    make: (context) => zip(context, false),
+    description: `AgentZip with tier ${tier} and else its default policy; prefetch off but for its own figure`,
+    make: (context) => zip(context, tier, false),
   },
   zswap: {
     description: "the kernel's zswap before a swap file",
@@ -22,16 +19,18 @@ export const SWAPS: Readonly<Record<MicroSystem, SystemEntry>> = {
       new PeerSystem('zswap-aggressive', () => [new Zswap(`${folder}/zswap.swap`, swapBytes(memoryBytes))]),
   },
   zram: {
-    description: `the kernel's zram with ${ZRAM_ALGORITHM}`,
-    requires: () => zramLacks(ZRAM_ALGORITHM),
+    description: `the kernel's zram with ${zramAlgorithm}`,
+    requires: () => zramLacks(zramAlgorithm),
     make: ({ memoryBytes }) =>
-      new PeerSystem('zram-lzo-rle-aggressive', () => [new Zram(ZRAM_ALGORITHM, swapBytes(memoryBytes))]),
+      new PeerSystem(`zram-${zramAlgorithm}-aggressive`, () => [
+        new Zram(zramAlgorithm, swapBytes(memoryBytes)),
+      ]),
   },
-};
+});
 
-/** AgentZip with its default policy, but for the prefetch: off, or on for any number of pages. */
-export const zip = (context: SystemContext, prefetch: boolean): System =>
+/** AgentZip with its default policy, but for the tier and the prefetch: off, or on for any number of pages. */
+export const zip = (context: SystemContext, tier: SwapSettings['tier'], prefetch: boolean): System =>
   new AgentZipService(context, {
     name: 'agentzip',
-    policy: { prefetch: { enabled: prefetch, start: 'first_token', maxMiB: 65_536 } },
+    policy: { pager: { tier }, prefetch: { enabled: prefetch, start: 'first_token', maxMiB: 65_536 } },
   });

@@ -26,12 +26,12 @@ const ROWS: readonly [label: string, name: string, decimals: number, factor?: nu
 
 /** The figures for people: medians with the range of the rounds below them, at most 80 columns wide. */
 export function microTable(result: MicroResult): string {
-  const { host, rounds, seed, subjectMiB, faults, load } = result;
+  const { host, rounds, seed, subjectMiB, tier, faults, load } = result;
   const systems = MICRO_SYSTEMS.map((name) => result[name]);
   const measured = systems.map((figures) => ('spread' in figures ? figures : null));
   const lines = [
     '',
-    `micro: ${subjectMiB} MiB, ${faults} faults, ${rounds} round(s), seed ${seed}`,
+    `micro: ${subjectMiB} MiB, tier ${tier}, ${faults} faults, ${rounds} round(s), seed ${seed}`,
     `${host.cpus} cores, ${(host.memoryBytes / 2 ** 30).toFixed(0)} GiB, Linux ${host.kernel}, load ${load.min.toFixed(1)}–${load.max.toFixed(1)}`,
     '',
     row('median (range of rounds)', [...MICRO_SYSTEMS]),

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
+import { KERNELS } from './support/kernels.js';
 import { prepareGuest, runInGuest } from './support/vm.js';
 
-/** Debian 12's own: Linux 6.1, before the tracepoints of sockets, and with trampolines. */
-const KERNEL = 'linux-image-cloud-amd64';
 const LIMIT_MS = 280_000;
 
-const guest = prepareGuest(KERNEL);
+/** Before the tracepoints of sockets, and with trampolines. */
+const guest = prepareGuest(KERNELS['6.1']);
 
 test.skipIf(guest === null)(
   'a kernel without the tracepoints of sockets has trampolines stand in for them',

@@ -134,7 +134,8 @@ function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
   for (const program of programsOf(options)) {
     if (!isWanted(program, options)) continue;
     const refused = refusal(options, program);
-    const runs = refused === null ? program : FALLBACKS[program]?.find((one) => refusal(options, one) === null);
+    const runs =
+      refused === null ? program : FALLBACKS[program]?.find((one) => refusal(options, one) === null);
     if (runs !== undefined) accepted.add(runs);
     else if (refused !== null) refusals.push(refused);
   }

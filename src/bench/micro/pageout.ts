@@ -17,7 +17,7 @@ const POLL_MS = 5;
 /** A write that the kernel has decided on is submitted within this time. */
 const SETTLE_MS = 20;
 const LIMIT_MS = 120_000;
-/** A page-out that changes nothing for so long is over. */
+/** A page-out that has come so far that it counts, and changes nothing for so long, is over. */
 const STILL_MS = 3000;
 /** Counters of a memory cgroup may lag by so much (MEMCG_CHARGE_BATCH pages a processor). */
 const CACHE_SLACK_BYTES = 256 * PAGE;
@@ -78,8 +78,8 @@ export async function followPageOut(subject: Subject, from: number, signal: Abor
     leastCache = Math.min(leastCache, cache);
     const still = performance.now() - changedAt > STILL_MS;
     // While it is released, some pages are mapped again for a moment.
-    const done = pages >= best.pages && pages >= LEAST_OUT * subject.pages && cache < CACHE_SLACK_BYTES;
-    if (done || still) {
+    const freed = pages >= best.pages && cache < CACHE_SLACK_BYTES;
+    if (pages >= LEAST_OUT * subject.pages && (freed || still)) {
       const { out } = await subject.places();
       return checked(subject, { unreleased: best, released: { seconds, pages: out } });
     }

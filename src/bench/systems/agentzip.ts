@@ -21,7 +21,7 @@ import type {
 const MAIN = `${packageRoot}/dist/cli/main.js`;
 /** What it prints when it serves. */
 const READY = 'agentzip: ready';
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 180_000;
 /** Draining pages everything back in: with the sandboxes gone it is quick, with them alive it may take long. */
 const STOP_TIMEOUT_MS = 180_000;
 const PAGER_EXIT_MS = 20_000;

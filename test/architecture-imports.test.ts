@@ -50,6 +50,7 @@ const EXCEPTIONS: readonly [from: RegExp, to: RegExp, why: string][] = [
     /^telemetry\/(probes|phase-watch)\.ts$/,
     'says which probes this kernel takes',
   ],
+  [/^bench\/systems\/table\.ts$/, /^pager\/swap\/tier-choice\.ts$/, 'says which tiers this host can have'],
   [/^plugin\/drain-progress\.ts$/, /^memory\/swap\.ts$/, 'how much of a device is left to drain'],
   [/^plugin\/service-manager\.ts$/, /^native\/notify\.ts$/, 'tells systemd'],
   [/^plugin\/lock\.ts$/, /^native\/files\.ts$/, 'file locks'],

@@ -7,11 +7,10 @@ import type { Screen } from './live.js';
 import { emptyFile } from './output-files.js';
 import type { RunRecord } from './record.js';
 import type { BenchResult } from './result.js';
-import { requireHost, runSession } from './session.js';
+import { requireHost, requireSystems, runSession } from './session.js';
 import { requireIdentical, summarize, type Task } from './summary.js';
 import { SYSTEM_NAMES, type SystemName } from './system.js';
 import { undoStale } from './systems/host-changes.js';
-import { SYSTEMS } from './systems/table.js';
 import { memoryOf, type Workload } from './workload.js';
 import { WORKLOADS } from './workloads/table.js';
 
@@ -55,7 +54,7 @@ export async function runBench(options: BenchOptions): Promise<BenchResult> {
   requireHost(sandboxes, workload.sandboxMiB, 'bench');
   for (const what of await undoStale())
     screen.write(`left by a bench that was killed, and undone: ${what}\n`);
-  requireSystems(systems);
+  requireSystems(systems, 'bench');
   const outputs = {
     json: emptyFile('--json', options.json, 'bench'),
     report: emptyFile('--report', options.report, 'bench'),
@@ -108,17 +107,6 @@ function systemsNamed(names: readonly string[]): SystemName[] {
       }),
     ]),
   ];
-}
-
-function requireSystems(systems: readonly SystemName[]): void {
-  const missing = systems.flatMap((name) => {
-    const reason = SYSTEMS[name].requires?.() ?? null;
-    return reason === null ? [] : [`${name}: ${reason}`];
-  });
-  if (missing.length > 0) {
-    const what = `this host can not run every system named: ${missing.join('; ')}`;
-    throw new AgentZipError('AZ_USAGE', { what, command: 'bench' });
-  }
 }
 
 /** Makes the folder for what workloads install; AZ_USAGE when it can not be made. */

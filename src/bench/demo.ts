@@ -5,7 +5,7 @@ import { emptyFile } from './output-files.js';
 import type { RunRecord } from './record.js';
 import { report } from './report.js';
 import type { BenchResult } from './result.js';
-import { requireHost, runSession } from './session.js';
+import { requireHost, requireSystems, runSession } from './session.js';
 import { requireIdentical, summarize, type Task } from './summary.js';
 import type { SystemName } from './system.js';
 import { memoryOf } from './workload.js';
@@ -38,6 +38,7 @@ export interface DemoOptions {
 export async function runDemo(options: DemoOptions): Promise<BenchResult> {
   requireHost(options.sandboxes, demo.sandboxMiB, 'demo');
   const { systems = ['none', 'agentzip'] } = options;
+  requireSystems(systems, 'demo');
   const [json, spans] = [
     emptyFile('--json', options.json, 'demo'),
     emptyFile('--spans', options.spans, 'demo'),

@@ -21,7 +21,7 @@ const row = (label: string, ...cells: string[]): string =>
 /** The report of a demo, for people: at most 80 columns wide. */
 export function report(result: BenchResult): string {
   const none = result.systems.find(({ system }) => system === 'none');
-  const zip = result.systems.find(({ system }) => system === 'agentzip');
+  const zip = result.systems.find(({ system }) => system.startsWith('agentzip'));
   const { sandboxes, turns, seed, host } = result;
   const head = [
     '',

@@ -46,6 +46,18 @@ export function requireHost(sandboxes: number, sandboxMiB: number, command: stri
   }
 }
 
+/** AZ_USAGE when this host can not run one of them. */
+export function requireSystems(systems: readonly SystemName[], command: string): void {
+  const missing = systems.flatMap((name) => {
+    const reason = SYSTEMS[name].requires?.() ?? null;
+    return reason === null ? [] : [`${name}: ${reason}`];
+  });
+  if (missing.length > 0) {
+    const what = `this host can not run every system named: ${missing.join('; ')}`;
+    throw new AgentZipError('AZ_USAGE', { what, command });
+  }
+}
+
 /**
  * Runs the plan under each system in turn, shows every run as it goes, hands the records to `conclude`, and checks
  * that the host is as it was. AZ_HOST_NOT_CLEAN when something is left; what `conclude` threw comes first.

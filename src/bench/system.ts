@@ -15,6 +15,8 @@ export const SYSTEM_NAMES = [
   'agentzip-no-dictionary',
   'agentzip-prefetch-predicted',
   'agentzip-prefetch-first-token',
+  'agentzip-zswap',
+  'agentzip-zram',
   'zram-lzo-rle-pressure',
   'zram-lzo-rle-aggressive',
   'zram-lz4-pressure',
@@ -31,6 +33,10 @@ export type SystemName = (typeof SYSTEM_NAMES)[number];
 /** A system as it stands in a sentence. */
 export const labelOf = (name: SystemName): string =>
   name === 'none' ? 'without AgentZip' : name === 'agentzip' ? 'with AgentZip' : `with ${name}`;
+
+/** What stands before AgentZip's device, see `pager.tier` of the policy; and AgentZip with it. */
+export const TIERS = { direct: 'agentzip', zswap: 'agentzip-zswap', zram: 'agentzip-zram' } as const;
+export type TierName = keyof typeof TIERS;
 
 /** What a system under test holds outside the sandboxes, in bytes. */
 export interface Pools {

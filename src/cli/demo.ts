@@ -1,6 +1,7 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { runDemo } from '../bench/demo.js';
 import { interruptible } from '../bench/interrupt.js';
+import { type TierName, TIERS } from '../bench/system.js';
 import { whole } from './options.js';
 
 interface DemoFlags {
@@ -8,6 +9,7 @@ interface DemoFlags {
   turns: number;
   seed: number;
   runs: number;
+  tier: TierName;
   json?: string;
   spans?: string;
 }
@@ -20,10 +22,16 @@ export function demoCommand(): Command {
     .option('--turns <n>', 'turns of each agent', whole('demo', '--turns', 1, 50), 6)
     .option('--seed <n>', 'seed of tasks, data and waits', whole('demo', '--seed', 0, 2 ** 32 - 1), 1)
     .option('--runs <n>', 'runs of each system, interleaved', whole('demo', '--runs', 1, 20), 1)
+    .addOption(
+      new Option('--tier <tier>', 'what pages go to first; see pager.tier of the policy')
+        .choices(Object.keys(TIERS))
+        .default('direct'),
+    )
     .option('--json <file>', 'write the results to a file (schema agentzip.bench/1)')
     .option('--spans <file>', "write AgentZip's spans to a file (OTLP JSON, one span a line)")
-    .action(async (flags: DemoFlags) => {
+    .action(async ({ tier, ...flags }: DemoFlags) => {
+      const systems = ['none', TIERS[tier]] as const;
       const screen = process.stdout;
-      await interruptible(screen, (signal) => runDemo({ ...flags, screen, signal }));
+      await interruptible(screen, (signal) => runDemo({ ...flags, systems, screen, signal }));
     });
 }

@@ -21,6 +21,7 @@ import type {
 const MAIN = `${packageRoot}/dist/cli/main.js`;
 /** What it prints when it serves. */
 const READY = 'agentzip: ready';
+/** A guest without KVM takes a minute. */
 const START_TIMEOUT_MS = 180_000;
 /** Draining pages everything back in: with the sandboxes gone it is quick, with them alive it may take long. */
 const STOP_TIMEOUT_MS = 180_000;

@@ -1,4 +1,5 @@
-import type { SystemEntry, SystemName } from '../system.js';
+import { readTierFacts, tierObstacle } from '../../pager/swap/tier-choice.js';
+import { type SystemEntry, type SystemName, type TierName, TIERS } from '../system.js';
 import { AgentZipService } from './agentzip.js';
 import { ClockedService } from './no-windows.js';
 import { NoSystem } from './none.js';
@@ -8,6 +9,12 @@ import { PEERS } from './peers.js';
 const variant = (name: SystemName, description: string, policy: Record<string, unknown>): SystemEntry => ({
   description,
   make: (context) => new AgentZipService(context, { name, policy }),
+});
+
+/** AgentZip with something else of the kernel's before its device. */
+const tiered = (tier: TierName): SystemEntry => ({
+  ...variant(TIERS[tier], `AgentZip with the kernel's ${tier} before its device`, { pager: { tier } }),
+  requires: () => tierObstacle(tier, readTierFacts()),
 });
 
 /** Every system under test, in the order in which they are listed. */
@@ -52,5 +59,7 @@ export const SYSTEMS: Readonly<Record<SystemName, SystemEntry>> = {
     'AgentZip that prefetches at the first token',
     { prefetch: { start: 'first_token' } },
   ),
+  'agentzip-zswap': tiered('zswap'),
+  'agentzip-zram': tiered('zram'),
   ...PEERS,
 };

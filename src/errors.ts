@@ -31,6 +31,10 @@ export const ERRORS = {
     '{device} does not write back ({command}): {reason}',
     'see the kernel log for errors of the device behind it; what was not written stays in memory',
   ],
+  AZ_TIER_CHANGE: [
+    'the tier is {tier}, and not {wanted} as the policy says: {reason}',
+    'remove the reason, and reload the policy (SIGHUP); or put pager.tier back',
+  ],
   AZ_RECLAIM: [
     'memory.reclaim of {cgroup} is refused: {reason}',
     'give the service write access to the cgroups of its sandboxes; until then their shared memory stays where it is',

@@ -55,6 +55,13 @@ describe('a policy that changes', () => {
     expect(live.kept).toEqual([]);
   });
 
+  it('can change the tier, of all that the pager was started with', () => {
+    const live = new LivePolicy(withDefaults({}));
+    const change = live.reload(() => withDefaults({ pager: { tier: 'zram', workers: 3 } }));
+    expect(change).toEqual({ changed: ['pager.tier'], kept: ['pager.workers'] });
+    expect(live.current.pager).toEqual({ ...withDefaults({}).pager, tier: 'zram' });
+  });
+
   it('is not touched by one that is refused, as a whole', () => {
     const live = new LivePolicy(withDefaults({}), '/p');
     expect(() => live.reload(() => parsePolicy('mode: observe\npageout: {retries: many}\n', '/p'))).toThrow();

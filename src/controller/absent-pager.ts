@@ -1,5 +1,12 @@
 import type { Pager } from '../pager/client.js';
-import type { Op, PagerInfo, PagerStatus, RefineResult, Requests } from '../pager/protocol.js';
+import {
+  NO_SWAP_TYPE,
+  type Op,
+  type PagerInfo,
+  type PagerStatus,
+  type RefineResult,
+  type Requests,
+} from '../pager/protocol.js';
 
 const NO_ENCODINGS = {
   ...{ same: 0, duplicate: 0, template: 0, delta: 0, sparse: 0, dictionary: 0, clustered: 0 },
@@ -9,8 +16,6 @@ const NO_MEMORY = {
   ...{ arenaHeldBytes: 0, arenaUsedBytes: 0, tableHeldBytes: 0, tableUsedBytes: 0 },
   ...{ indexHeldBytes: 0, indexUsedBytes: 0 },
 };
-/** A swap type that no device has: 5 bits, of which the kernel keeps the highest values for itself (swapfile.h). */
-const NO_SWAP_TYPE = 31;
 
 /** Where there is no device. */
 const ABSENT: PagerInfo = {

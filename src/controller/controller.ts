@@ -1,6 +1,5 @@
 import { AgentZipError } from '../errors.js';
 import { userNamespace } from '../memory/process.js';
-import { createMetrics } from '../otel/metrics.js';
 import type { Telemetry } from '../otel/telemetry.js';
 import type { Pager } from '../pager/client.js';
 import type { PagerInfo, PagerStatus } from '../pager/protocol.js';
@@ -20,33 +19,26 @@ import {
 } from './api.js';
 import { sameSandbox } from './sandboxes/adoption.js';
 import type { Context } from './context.js';
-import { CapturedTemplates } from './templates/captured-templates.js';
+import { createContext } from './create-context.js';
 import { DemandFaults } from './faults/demand-faults.js';
 import { Detection, eventOf } from './detection.js';
 import { trustDomain } from './claims/domain.js';
 import { Events } from './events.js';
 import { explain } from './explain.js';
-import { readsOf, seenBy, type FaultSource } from './faults/fault-source.js';
+import { seenBy, type FaultSource } from './faults/fault-source.js';
+import { PagerReads } from './faults/pager-reads.js';
 import { Following, ProbeWatcher } from './sandboxes/following.js';
-import { HostPressure } from './windows/host-pressure.js';
 import { Hosts } from './sandboxes/hosts.js';
 import { Observer } from './sandboxes/observer.js';
 import type { Policies } from './policies.js';
-import { Predictions } from './windows/predictions.js';
 import { Forerunner } from './prefetch/forerunner.js';
-import { ModelFiles } from './prefetch/model-file.js';
-import { Models } from './prefetch/models.js';
 import { isEventType, transition } from './phases.js';
-import { Predictor } from './prefetch/predictor.js';
-import { Pauses } from './sandboxes/pauses.js';
-import { Registry } from './sandboxes/registry.js';
 import { Restorer } from './prefetch/restorer.js';
 import type { Finding, Sandbox } from './sandboxes/sandbox.js';
-import { SlotOwners } from './claims/slot-owners.js';
 import { serviceStatus } from './service-status.js';
-import { readingOf, sandboxNow } from './status.js';
-import { describe, Templates } from './templates/templates.js';
-import { Turns } from './windows/turns.js';
+import { sandboxNow } from './status.js';
+import { describe } from './templates/templates.js';
+import { TierChange } from './tier-change.js';
 import { WindowOpener } from './windows/window-opener.js';
 import { WindowRunner } from './windows/window-runner.js';
 
@@ -72,17 +64,19 @@ export class AgentController implements Controller {
   private readonly runner: WindowRunner;
   private readonly observer: Observer;
   private readonly opener: WindowOpener;
-  private readonly following: Following;
+  readonly following: Following;
   private detection: Detection;
   private readonly demand: DemandFaults;
+  private readonly reads: PagerReads;
   private readonly probes: Probes;
   private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
+  private readonly tiers: TierChange;
   private enabled = true;
 
   private constructor(
     private readonly context: Context,
-    private readonly source: FaultSource,
+    source: FaultSource,
     private readonly watcher: ProbeWatcher,
     private readonly own: { pids: number[] },
     adapters: readonly HostAdapter[],
@@ -91,10 +85,11 @@ export class AgentController implements Controller {
     const { registry, owners } = context;
     const probes = (this.probes = source.probes);
     this.demand = new DemandFaults(source.reads, registry, owners);
+    this.reads = new PagerReads(context.pager, source, this.demand);
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.observer = new Observer(context);
-    this.opener = new WindowOpener(context, this.runner, this.observer, () => this.enabled);
+    this.opener = new WindowOpener(context, this.runner, this.observer, () => this.mayOpen);
     this.detection = this.detect();
     const forerunner = new Forerunner(context, context.predictor);
     const vacant = (sandbox: Sandbox): void => this.vacant(sandbox);
@@ -111,6 +106,9 @@ export class AgentController implements Controller {
         put: (id, spec) => this.putTemplate(id, spec),
       },
     });
+    const { runner, opener, demand, reads, following } = this;
+    const idle = (): Promise<void> => this.idle();
+    this.tiers = new TierChange(context, { runner, opener, demand, reads, following, idle });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
@@ -126,47 +124,14 @@ export class AgentController implements Controller {
     source: FaultSource,
     adapters: readonly HostAdapter[] = [],
   ): Promise<AgentController> {
-    const policy = policies.live.current;
     const info = await pager.request('hello', {});
     await pager.request('doubtSole', {});
     const own = { pids: [process.pid, info.pid], userNamespace: userNamespace(process.pid) ?? '' };
     const watcher = new ProbeWatcher(source.probes);
-    const registry = new Registry(own, watcher, info.tier);
-    const { stateDir } = policy.paths;
-    const captured = new CapturedTemplates(pager, `${stateDir}/captured`, policy, () => registry.all());
-    await captured.adopt();
-    const checkProcess = (pid: number): void => registry.checkProcess(pid);
-    const templates = new Templates(pager, `${stateDir}/templates`, checkProcess, captured);
-    const models = new Models(new ModelFiles(`${stateDir}/prefetch`));
-    const instruments = () =>
-      createMetrics(telemetry.meter, async () =>
-        readingOf(await controller.status(), telemetry.droppedSpans()),
-      );
-    let metrics = instruments();
-    telemetry.onRenew = () => (metrics = instruments());
-    const controller: AgentController = new AgentController(
-      {
-        ...{ policy, policies, pager, info, registry, templates, telemetry },
-        get metrics() {
-          return metrics;
-        },
-        pauses: new Pauses(policies.dryRun ? null : policy.paths.runtimeDir),
-        predictor: new Predictor(models, templates, policies, () => info.swapType),
-        owners: new SlotOwners(info.slots),
-        turns: new Turns(),
-        events: new Events(),
-        predictions: new Predictions(),
-        hostPressure: new HostPressure(policy.pressure),
-        pollProbes: () => controller.following.poll(),
-        waited: (...found) => controller.following.onDemand(...found),
-        knowsLineage: (sandbox) => watcher.complete && controller.following.knowsLineage(sandbox),
-      },
-      source,
-      watcher,
-      own,
-      adapters,
-    );
+    const context = await createContext({ pager, info, policies, telemetry, watcher, own }, () => controller);
+    const controller: AgentController = new AgentController(context, source, watcher, own, adapters);
     await controller.hosts.discovery.start();
+    controller.tiers.follow();
     return controller;
   }
 
@@ -323,11 +288,13 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { probes, demand, source, watcher, detection, hosts } = this;
-    const warnings = [...source.warnings, ...probes.warnings, ...watcher.warnings, ...detection.warnings];
+    const { probes, demand, reads, watcher, detection, hosts, tiers } = this;
+    const told = [...reads.warnings, ...probes.warnings];
+    const warnings = [...told, ...watcher.warnings, ...detection.warnings];
     const { events, dropped } = probes.stats();
     return serviceStatus(this.context, await this.pagerStatus(), {
       ...{ startedAt: this.startedAt, enabled: this.enabled, hosts: hosts.discovery.statuses },
+      tierFailure: tiers.failure,
       probes: {
         ...{ attached: [...probes.attached], warnings, events, dropped },
         ...{ faults: seenBy(probes, demand), lostReads: demand.lost },
@@ -340,7 +307,12 @@ export class AgentController implements Controller {
     for (const sandbox of this.context.registry.all()) sandbox.endWindow('shutdown');
   }
 
+  private get mayOpen(): boolean {
+    return this.enabled && !this.tiers.underWay;
+  }
+
   async drain(): Promise<void> {
+    await this.tiers.settled();
     const before = this.enabled;
     this.disable();
     // What swapoff reads no tool waits for.
@@ -358,6 +330,7 @@ export class AgentController implements Controller {
 
   async close(): Promise<void> {
     this.hosts.discovery.close();
+    this.tiers.close();
     this.disable();
     await this.idle();
     this.detection.close();
@@ -387,6 +360,7 @@ export class AgentController implements Controller {
   private policyChanged(changed: readonly string[]): void {
     const { registry, policies } = this.context;
     for (const sandbox of registry.all()) if (!policies.acts(sandbox)) sandbox.endWindow('shutdown');
+    if (changed.includes('pager.tier')) this.tiers.follow();
     if (!changed.some((key) => Detection.COPIED.includes(key))) return;
     this.detection.close();
     this.detection = this.detect();
@@ -406,12 +380,7 @@ export class AgentController implements Controller {
     this.own.pids = [process.pid, info.pid];
     for (const sandbox of registry.all())
       for (const member of sandbox.members.values()) member.claimed.clear();
-    void this.followReads();
-  }
-
-  /** The log of reads has gone with the pager that kept it. */
-  private async followReads(): Promise<void> {
-    if (this.demand.able) this.demand.follow(await readsOf(this.context.pager, this.source.warnings));
+    void this.reads.renew(info.tier);
   }
 
   private prefetchLate(sandbox: Sandbox): void {

@@ -123,8 +123,7 @@ const TIERS = {
 
 function tier({ info, policy }: Context): Decision {
   const { tier: wanted, zswap } = policy.pager;
-  const kept =
-    wanted === info.tier ? '' : `; the pager was started with it, before the policy said ${wanted}`;
+  const kept = wanted === info.tier ? '' : `; ${wanted} is being put in its place`;
   const numbers: Decision['numbers'] = info.tier === 'zswap' ? { ...zswap } : {};
   return { what: 'tier', value: info.tier, because: TIERS[info.tier] + kept, numbers };
 }

@@ -1,3 +1,4 @@
+import type { AgentZipError } from '../errors.js';
 import { version } from '../paths.js';
 import { tierUse } from '../memory/tier-use.js';
 import type { PagerStatus } from '../pager/protocol.js';
@@ -13,6 +14,8 @@ const SHOWN_MS = 1000;
 export interface OwnState extends Pick<Status, 'enabled' | 'probes' | 'hosts'> {
   /** Unix time in ms. */
   startedAt: number;
+  /** See TierChange. */
+  tierFailure: AgentZipError | null;
 }
 
 /** The status of the whole service. */
@@ -52,7 +55,7 @@ export async function serviceStatus(context: Context, pager: PagerStatus, own: O
     policy: policyStatus(policies.live),
     dryRun: policies.dryRun,
     alerts: [
-      ...policyAlerts(policies.live),
+      ...policyAlerts(policies.live, own.tierFailure),
       ...alertsOf(pager, templateStatuses),
       ...predictor.models.alerts,
     ],

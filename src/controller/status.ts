@@ -109,9 +109,9 @@ export function policyStatus({ file, loadedAt, generation, refused, kept }: Live
   return { file, loadedAt, changes: generation, refused: refused && alertOf(refused), kept: [...kept] };
 }
 
-/** What is wrong with the policy's file. */
-export function policyAlerts({ refused, kept }: LivePolicy): Alert[] {
-  const found = refused === null ? [] : [refused];
+/** What is wrong with the policy's file, and what it wants and can not have. */
+export function policyAlerts({ refused, kept }: LivePolicy, tierFailure: AgentZipError | null): Alert[] {
+  const found = [refused, tierFailure].filter((error) => error !== null);
   if (kept.length > 0) found.push(new AgentZipError('AZ_POLICY_KEPT', { keys: kept.join(', ') }));
   return found.map(alertOf);
 }

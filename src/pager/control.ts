@@ -29,25 +29,27 @@ function hiddenReads(): never {
   throw refuse('readLog', 'zswap answers reads before the pager does');
 }
 
+/** What the pager does as a whole. */
+export interface Deeds {
+  drain(): Promise<void>;
+  replace(successor: Requests['replace']['request']): Promise<void>;
+  changeTier(request: Requests['changeTier']['request']): Promise<void>;
+  /** Resolves when no tier is being changed. */
+  settled(): Promise<void>;
+  standbyPid(): number | null;
+}
+
 /** What the pager answers to each request of its socket. */
-export function createHandlers(
-  engine: Engine,
-  info: PagerInfo,
-  drain: () => Promise<void>,
-  replace: (successor: Requests['replace']['request']) => Promise<void>,
-  standbyPid: () => number | null,
-): Handlers {
+export function createHandlers(engine: Engine, info: PagerInfo, deeds: Deeds): Handlers {
   const { tables, shared, queue } = engine;
   const ownerOf = (name: string): number => tables.owners.find(name);
   return {
-    ...(info.tier === 'zram' ? foreignSlotHandlers(slotHandlers(engine)) : slotHandlers(engine)),
-    ...(info.tier === 'zswap' ? { readLog: hiddenReads } : {}),
-    hello: () => info,
-    deviceLogs() {
-      const { readLogFd: reads, writeLogFd: writes } = engine;
-      if (writes === null) throw refuse('deviceLogs', 'slots of swap are those of the store');
-      return { pid: process.pid, reads, writes };
+    ...slotHandlersOf(info.tier, engine),
+    hello: async () => {
+      await deeds.settled();
+      return info;
     },
+    deviceLogs: () => ({ pid: process.pid, reads: engine.readLogFd, writes: engine.writeLogFd }),
     sequence: () => ({ sequence: Atomics.load(tables.superblock, Super.SEQUENCE) }),
     async loadPack({ path }) {
       const mapping = await engine.loadPack(path);
@@ -99,16 +101,27 @@ export function createHandlers(
       tables.owners.remove(id);
       return {};
     },
-    status: () => statusOf(engine, info.takeovers, standbyPid()),
+    status: () => statusOf(engine, info.takeovers, deeds.standbyPid()),
     async replace(successor) {
-      await replace(successor);
+      await deeds.replace(successor);
+      return {};
+    },
+    async changeTier(request) {
+      await deeds.changeTier(request);
       return {};
     },
     async drain() {
-      await drain();
+      await deeds.drain();
       return {};
     },
   };
+}
+
+/** Those that what stands before the device decides on. */
+export function slotHandlersOf(tier: PagerInfo['tier'], engine: Engine): SlotHandlers {
+  const own = slotHandlers(engine);
+  if (tier === 'zram') return foreignSlotHandlers(own);
+  return tier === 'zswap' ? { ...own, readLog: hiddenReads } : own;
 }
 
 function slotHandlers(engine: Engine): SlotHandlers {

@@ -53,8 +53,8 @@ export class Engine {
   private readonly attention = new Attention(this.flag, this.wakeFd);
   private readonly volatileFd: number;
   private readonly readLog = createSlotLog();
-  /** Of the same kind: the slots that are written. Only where zram chooses them must anybody be told. */
-  private readonly writeLog: SlotLogMapping | null;
+  /** Of the same kind: the slots that are written. Only where zram chooses them is anybody told, and zram may come later. */
+  private readonly writeLog = createSlotLog();
   private readonly common: Pick<RefineWorkerInput, 'store' | 'volatile' | 'wakeFd' | 'attention'>;
   private nextId = 1;
 
@@ -71,8 +71,7 @@ export class Engine {
     this.shared = new Volatile(volatile, this.tables);
     this.common = { store, volatile, wakeFd: this.wakeFd, attention: this.flag };
     const { stagingBytes } = options;
-    this.writeLog = options.tier === 'zram' ? createSlotLog() : null;
-    const logs = { readLog: this.readLog.address, writeLog: this.writeLog?.address ?? null };
+    const logs = { readLog: this.readLog.address, writeLog: this.writeLog.address };
     const input: DataLoopInput = { ...this.common, ...logs, storeFd, channel, stagingBytes, deadPid };
     this.loop = new Worker(new URL('./requests/data-loop.js', import.meta.url), { workerData: input });
     let park!: () => void;
@@ -142,9 +141,9 @@ export class Engine {
     return this.readLog.fd;
   }
 
-  /** Descriptor of the log of writes; null: none is kept. */
-  get writeLogFd(): number | null {
-    return this.writeLog?.fd ?? null;
+  /** Descriptor of the log of writes. */
+  get writeLogFd(): number {
+    return this.writeLog.fd;
   }
 
   /** Bytes of memory of the store: arena, tables and indexes, as the kernel counts them. */
@@ -153,8 +152,8 @@ export class Engine {
   }
 
   private get indexBytes(): number {
-    const logs = [this.readLog, this.writeLog].filter((log) => log !== null);
-    return logs.reduce((sum, { fd }) => sum + memoryBytes(fd), memoryBytes(this.volatileFd));
+    const parts = [this.volatileFd, this.readLog.fd, this.writeLog.fd];
+    return parts.reduce((sum, fd) => sum + memoryBytes(fd), 0);
   }
 
   storeMemory(usedSlots: number): StoreMemory {

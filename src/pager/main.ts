@@ -1,6 +1,5 @@
 import { AgentZipError, explain } from '../errors.js';
 import { O_CLOEXEC, O_CREAT, O_RDWR, open, tryLock } from '../native/files.js';
-import { swapoff } from '../native/system.js';
 import { Engine } from './engine.js';
 import { clearRemains, prepareFrontEnd } from './front-ends.js';
 import { lockMemory } from './process/locked-memory.js';
@@ -10,9 +9,7 @@ import { PAGE } from '../native/libc.js';
 import { PagerService } from './service.js';
 import { standBy } from './succession/standby.js';
 import type { Succession } from './succession/succession.js';
-import { activateSwap, isSwap } from './swap/swap-area.js';
-import { withSwapPermitted } from './swap/swap-cgroup.js';
-import { probeSwapType } from './swap/swap-type.js';
+import { swapOn, takenAway } from './swap/swap-on.js';
 import { createTier, type Tier } from './swap/tier.js';
 
 /**
@@ -41,14 +38,7 @@ async function start(options: PagerOptions): Promise<PagerService> {
     await frontEnd.attach();
     const bytes = engine.tables.slots * PAGE;
     tier = await createTier(options.tier, options.runtimeDir, frontEnd.device, bytes, options.zswap);
-    await activateSwap(tier.device, engine.tables.slots);
-    frontEnd.settle();
-    const before = tier;
-    const held = tier.ownPages(); // the header of the swap area
-    const isStored = (slot: number): boolean =>
-      engine.tables.slotObject[slot] !== 0 || before.ownPages() > held;
-    const swapType = await probeSwapType(isStored, withSwapPermitted);
-    tier.begin();
+    const swapType = await swapOn(tier, engine.tables, () => frontEnd.settle());
     const service = new PagerService({
       ...{ options, engine, frontEnd, tier, choice, channel, lockFd, swapType, log },
       takeovers: 0,
@@ -58,8 +48,7 @@ async function start(options: PagerOptions): Promise<PagerService> {
     log(`ready: ${tier.device}, swap type ${swapType}`);
     return service;
   } catch (error) {
-    if (tier !== undefined && isSwap(tier.device)) await swapoff(tier.device);
-    await tier?.remove();
+    if (tier !== undefined) await takenAway(tier);
     await frontEnd.detach();
     throw error;
   }

@@ -1,12 +1,12 @@
 import type { OwnerEncoding } from '../store/encoding.js';
 import type { FrontEndName } from './requests/channel.js';
-import type { TierName } from './swap/tier.js';
+import type { TierName, ZswapOptions } from './swap/tier.js';
 
 /**
  * Number of what is said here, and of what a pager tells its standby (PagerOptions, Succession, lifeline): raise it with a change
  * that an older build would not understand. `hello` and `drain` never change: whatever runs can be asked who it is, and drained.
  */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
@@ -27,12 +27,15 @@ export interface PagerInfo {
   frontEndReason: string;
   /** What stands before the pager's device; with zram, swap slots are not those of the store. */
   tier: TierName;
-  /** Swap type as pagemap shows it (bits 0–4). */
+  /** Swap type as pagemap shows it (bits 0–4). {@link NO_SWAP_TYPE}: there is no swap of ours. */
   swapType: number;
   slots: number;
   /** How often the device has passed to a standby. */
   takeovers: number;
 }
+
+/** A swap type that no device has: 5 bits, of which the kernel keeps the highest values for itself (swapfile.h). */
+export const NO_SWAP_TYPE = 31;
 
 export interface PackInfo {
   /** Number of the pack within this pager; names it in claims. */
@@ -237,6 +240,12 @@ export interface Requests {
    * get ready; then all is as it was.
    */
   replace: { request: { version: string; command: string[] }; reply: object };
+  /**
+   * Put another tier before the device: pages everything in, and swap is turned on anew; whatever was claimed is nobody's any more.
+   * A tier that can not be had leaves the one before, or `direct`. Answered at once when it is there already. AZ_DRAIN_MEMORY,
+   * AZ_ZRAM_MISSING, AZ_ZSWAP_MISSING; `hello` says what there is then.
+   */
+  changeTier: { request: { tier: TierName; zswap?: ZswapOptions }; reply: object };
   /** Page everything in, remove the device, exit. Refused with the numbers when memory does not suffice. */
   drain: { request: object; reply: object };
 }

@@ -6,18 +6,18 @@ import { FORMAT_VERSION } from '../store/layout.js';
 import { Counter } from '../store/volatile.js';
 import { countStore } from './accounting.js';
 import type { ChannelPlan } from './requests/channel.js';
-import { createHandlers } from './control.js';
+import { createHandlers, slotHandlersOf, type Handlers } from './control.js';
 import { serveControl } from './control-server.js';
 import type { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
 import type { FrontEndChoice } from './front-end-choice.js';
 import { pagerSocket, type PagerOptions } from './options.js';
-import { PROTOCOL, type PagerInfo, type Requests } from './protocol.js';
+import { NO_SWAP_TYPE, PROTOCOL, type PagerInfo, type Requests } from './protocol.js';
 import { availableBytes, checkRoom } from './swap/room.js';
 import { StandbyKeeper } from './succession/standby-keeper.js';
 import { isSwap } from './swap/swap-area.js';
-import { swapOff } from './swap/swap-off.js';
-import type { Tier } from './swap/tier.js';
+import { allIn, changeTier, checkTier, hold } from './swap/tier-change.js';
+import type { Tier, TierName } from './swap/tier.js';
 import { Watchdog } from './succession/watchdog.js';
 
 /** Pages that nobody has claimed by then, or twice as long, are made smaller. */
@@ -43,7 +43,9 @@ export interface Charge {
 export class PagerService {
   private readonly keeper: StandbyKeeper;
   private readonly info: PagerInfo;
+  private readonly handlers: Handlers;
   private draining: Promise<void> | undefined;
+  private changing: { to: TierName; done: Promise<void> } | undefined;
   private drained = false;
 
   constructor(private readonly charge: Charge) {
@@ -65,23 +67,23 @@ export class PagerService {
     };
     const { storeFd } = engine;
     const swapDevice = tier.device;
-    const succession = { pid, channel, choice, storeFd, lockFd, device, swapDevice, swapType, takeovers };
+    const swap = { tier: tier.name, swapDevice, swapType };
+    const succession = { pid, channel, choice, storeFd, lockFd, device, takeovers, ...swap };
     this.keeper = new StandbyKeeper(options, succession, log);
     for (const [path, pack] of engine.tables.packs.entries()) this.keeper.pack(pack, path);
     engine.packChanged = (pack, path) => this.keeper.pack(pack, path);
+    this.handlers = createHandlers(engine, this.info, {
+      drain: () => this.leave(),
+      replace: (successor) => this.replace(successor),
+      changeTier: (request) => this.changeTier(request),
+      settled: () => this.settled(),
+      standbyPid: () => this.keeper.readyPid,
+    });
   }
 
   /** Serves the control socket, in the place of one that is there. */
   async serve(): Promise<void> {
-    const { options, engine } = this.charge;
-    const handlers = createHandlers(
-      engine,
-      this.info,
-      () => this.leave(),
-      (successor) => this.replace(successor),
-      () => this.keeper.readyPid,
-    );
-    await serveControl(pagerSocket(options.runtimeDir), handlers);
+    await serveControl(pagerSocket(this.charge.options.runtimeDir), this.handlers);
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.removeAllListeners(signal);
       process.on(signal, () => this.leaveOrSay());
@@ -123,6 +125,7 @@ export class PagerService {
     const refuse = (reason: string): AgentZipError =>
       new AgentZipError('AZ_PAGER_REFUSED', { request: 'replace', reason });
     if (this.draining !== undefined || this.drained) throw refuse('it drains');
+    if (this.changing !== undefined) throw refuse('it changes its tier');
     const { log, engine } = this.charge;
     let pid: number;
     try {
@@ -134,6 +137,65 @@ export class PagerService {
     if (this.draining !== undefined || this.drained) throw refuse('it drains');
     log(`version ${version} gives way to version ${successor.version}, pid ${pid}`);
     await engine.request({ op: 'giveWay' });
+  }
+
+  /** See Requests.changeTier. */
+  changeTier({ tier: to, zswap }: Requests['changeTier']['request']): Promise<void> {
+    const refuse = (reason: string): Promise<never> =>
+      Promise.reject(new AgentZipError('AZ_PAGER_REFUSED', { request: 'changeTier', reason }));
+    if (this.draining !== undefined || this.drained) return refuse('it drains');
+    if (this.changing !== undefined)
+      return this.changing.to === to ? this.changing.done : refuse('it is changing its tier');
+    if (to === this.info.tier && isSwap(this.info.device)) return Promise.resolve();
+    try {
+      checkTier(to);
+      this.checkRoom();
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
+    return this.change(to, zswap);
+  }
+
+  /**
+   * Ends what a pager that died had begun. What is swap is not known before: until then, and for good when it fails, nothing that is
+   * out counts as ours.
+   */
+  async finishChange(to: TierName): Promise<void> {
+    this.info.swapType = NO_SWAP_TYPE;
+    await this.change(to, undefined);
+  }
+
+  private change(to: TierName, zswap: Requests['changeTier']['request']['zswap']): Promise<void> {
+    const done = this.putBefore(to, zswap).finally(() => (this.changing = undefined));
+    this.changing = { to, done };
+    return done;
+  }
+
+  private async putBefore(to: TierName, zswap = this.charge.options.zswap): Promise<void> {
+    const { charge, info, keeper } = this;
+    const { engine, frontEnd, tier: from, options, log } = charge;
+    const { device } = frontEnd;
+    const letGo = hold(device);
+    keeper.changes(to);
+    try {
+      const order = [...new Set<TierName>([to, from.name, 'direct'])];
+      const { tier, swapType, failure } = await changeTier({ options, engine, device, log }, order, zswap);
+      charge.tier = tier;
+      Object.assign(info, { tier: tier.name, device: tier.device, swapType });
+      Object.assign(this.handlers, slotHandlersOf(tier.name, engine));
+      log(`tier ${tier.name} instead of ${from.name}: ${tier.device}, swap type ${swapType}`);
+      if (failure !== null) throw failure;
+    } finally {
+      if (!isSwap(info.device)) info.swapType = NO_SWAP_TYPE;
+      keeper.swapIs({ tier: info.tier, swapDevice: info.device, swapType: info.swapType });
+      keeper.changes(null);
+      letGo();
+    }
+  }
+
+  /** Resolves when no tier is being changed. */
+  private async settled(): Promise<void> {
+    await this.changing?.done.catch(() => {});
   }
 
   leaveOrSay(): void {
@@ -160,21 +222,26 @@ export class PagerService {
   }
 
   private async drain(): Promise<void> {
-    const { frontEnd, tier, engine } = this.charge;
-    if (isSwap(tier.device)) {
-      checkRoom(countStore(engine.tables).usedSlots + tier.ownPages(), availableBytes());
-      this.keeper.drains(true);
-      try {
-        await swapOff(tier.device);
-      } catch (error) {
-        this.keeper.drains(false);
-        throw error;
-      }
+    await this.settled();
+    const { frontEnd, options } = this.charge;
+    this.checkRoom();
+    this.keeper.drains(true);
+    try {
+      await allIn(options.runtimeDir, frontEnd.device);
+    } catch (error) {
+      this.keeper.drains(false);
+      throw error;
     }
-    await tier.remove();
     await this.keeper.dismiss();
     await frontEnd.detach();
     this.drained = true;
+  }
+
+  /** AZ_DRAIN_MEMORY when what is out would not fit into memory. */
+  private checkRoom(): void {
+    const { tier, engine } = this.charge;
+    if (!isSwap(tier.device)) return;
+    checkRoom(countStore(engine.tables).usedSlots + tier.ownPages(), availableBytes());
   }
 
   private finish(status: number): never {

@@ -15,8 +15,8 @@ export interface DataLoopInput {
   channel: ChannelPlan;
   /** Address of the log of reads. */
   readLog: number;
-  /** Address of the log of writes; null: nobody reads one. */
-  writeLog: number | null;
+  /** Address of the log of writes. */
+  writeLog: number;
   /** eventfd that ends the loop's poll. */
   wakeFd: number;
   /** Word that is 1 while there is something to look at besides requests. */
@@ -41,6 +41,7 @@ export type DataLoopRequest =
   | { id: number; op: 'free'; owner: number; sequence: number; slots: Uint32Array }
   | { id: number; op: 'doubtSole' }
   | { id: number; op: 'giveWay' }
+  | { id: number; op: 'clear' }
   | { id: number; op: 'forget'; owner: number; ended: boolean }
   | { id: number; op: 'flush' }
   | { id: number; op: 'addDictionary'; trained: Trained }

@@ -8,6 +8,9 @@ const FIXED = [
   'dashboard',
 ];
 
+/** Of those, what can change all the same. */
+const LIVE = ['pager.tier'];
+
 /** Keys are paths, as `pageout.retries`. */
 export interface PolicyChange {
   changed: string[];
@@ -16,7 +19,7 @@ export interface PolicyChange {
 }
 
 const isFixed = (section: string, key: string): boolean =>
-  FIXED.includes(section) || FIXED.includes(`${section}.${key}`);
+  !LIVE.includes(`${section}.${key}`) && (FIXED.includes(section) || FIXED.includes(`${section}.${key}`));
 
 /**
  * The policy of a running AgentZip. Its sections stay the same objects for as long as it runs, and their values are replaced: whoever

@@ -39,6 +39,11 @@ export class SlotOwners {
     return this.high[slot] * WORD + this.low[slot];
   }
 
+  /** No slot is what it was. */
+  clear(): void {
+    this.tags.fill(0);
+  }
+
   /** The sandbox is gone. */
   forget(tag: number): void {
     for (let slot = 0; slot < this.tags.length; slot++) if (this.tags[slot] === tag) this.tags[slot] = 0;

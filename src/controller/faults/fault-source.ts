@@ -26,7 +26,7 @@ export async function readsOf(pager: Pager, warnings: string[]): Promise<DemandR
   return null;
 }
 
-const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
+export const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
 
 /** Loads the probes: those of page faults only when the policy wants them or the pager does not tell. Where they do not run, it does. */
 export async function openFaultSource(pager: Pager, { faults }: Policy['detect']): Promise<FaultSource> {

@@ -244,6 +244,13 @@ export class Member {
 
   /** exec: all of the address space is gone. */
   replaced(): void {
+    this.cameIn();
+    this.usage.clear();
+    this.forecast = null;
+  }
+
+  /** None of its pages is where it was: what is known of slots holds no longer. */
+  cameIn(): void {
     this.look = null;
     this.claimed.clear();
     this.accepted.clear();
@@ -253,8 +260,6 @@ export class Member {
     this.sole.clear();
     this.soleSince = null;
     this.leftAt = null;
-    this.usage.clear();
-    this.forecast = null;
   }
 
   close(): void {

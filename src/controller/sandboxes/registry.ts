@@ -36,7 +36,7 @@ export class Registry {
   private readonly byId = new Map<string, Sandbox>();
   private readonly byTag = new Map<number, Sandbox>();
   private readonly byPid = new Map<number, Sandbox>();
-  private readonly bypass: ZswapBypass;
+  private bypass: ZswapBypass;
 
   constructor(
     private readonly own: OwnProcesses,
@@ -44,6 +44,13 @@ export class Registry {
     tier: PagerInfo['tier'] = 'direct',
   ) {
     this.bypass = new ZswapBypass(tier);
+  }
+
+  /** Pages that go out come to another tier from now on. */
+  tierChanged(tier: PagerInfo['tier']): void {
+    for (const sandbox of this.all()) this.bypass.remove(sandbox);
+    this.bypass = new ZswapBypass(tier);
+    for (const sandbox of this.all()) this.bypass.add(sandbox);
   }
 
   all(): Sandbox[] {

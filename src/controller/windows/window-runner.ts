@@ -70,7 +70,7 @@ export class WindowRunner {
     await this.context.pager.request('forget', { owner: sandbox.id, ended });
   }
 
-  /** Once no window is open any more. */
+  /** Once no window is open any more, or there is another device. */
   stop(): void {
     this.writeBack.close();
   }

@@ -35,9 +35,10 @@ export class WriteBack {
     this.claims?.forget(sandbox);
   }
 
-  /** Lets go of what is mapped, once nothing is written any more. */
+  /** Lets go of what is mapped, once nothing is written any more, and of what is known of the device. */
   close(): void {
     this.claims?.close();
+    this.claims = null;
   }
 
   private async write(job: WindowJob): Promise<number> {

@@ -48,7 +48,7 @@ const attention = new Attention(input.attention, input.wakeFd);
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
 const channel = openChannel(input.channel, store, workspace, input.deadPid);
 const reads = new SlotLogWriter(input.readLog);
-const writes = input.writeLog === null ? null : new SlotLogWriter(input.writeLog);
+const writes = new SlotLogWriter(input.writeLog);
 const inbox = new Inbox(channel, tables.slots, reads, writes);
 
 function commitResults(limit: number): boolean {
@@ -87,6 +87,9 @@ function answer(request: DataLoopRequest): DataLoopReply | null {
       while (inbox.work());
       while (commitResults(Infinity));
       return process.kill(process.pid, 'SIGKILL') as never;
+    case 'clear':
+      store.discard(0, tables.slots);
+      return { id };
     case 'flush':
       while (commitResults(Infinity));
       return { id };

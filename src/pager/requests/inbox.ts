@@ -22,8 +22,8 @@ export class Inbox {
     private readonly slots: number,
     /** Is told of every slot that is read and was not expected. */
     private readonly log: Pick<SlotLogWriter, 'note'>,
-    /** Is told of every slot that is written, before the kernel gets its answer; null: nobody wants to know. */
-    private readonly written: Pick<SlotLogWriter, 'note'> | null,
+    /** Is told of every slot that is written, before the kernel gets its answer. */
+    private readonly written: Pick<SlotLogWriter, 'note'>,
   ) {
     this.announced = new Announced(slots);
   }
@@ -68,7 +68,7 @@ export class Inbox {
     if (request === NONE) return false;
     const ask = channel.ask(request);
     if (ask === Ask.WRITE) {
-      if (this.written !== null) this.noteWrite(request, this.written);
+      this.noteWrite(request);
       this.writes.push(request);
     } else if (ask === Ask.READ && this.isExpected(request)) {
       this.admission.came(channel.pages(request));
@@ -87,10 +87,10 @@ export class Inbox {
     return this.readsTurn ? this.answerNext() || this.storeNext() : this.storeNext() || this.answerNext();
   }
 
-  private noteWrite(request: number, log: Pick<SlotLogWriter, 'note'>): void {
+  private noteWrite(request: number): void {
     const first = this.channel.slot(request);
     const end = first + this.channel.pages(request);
-    for (let slot = first; slot < end; slot++) log.note(slot);
+    for (let slot = first; slot < end; slot++) this.written.note(slot);
   }
 
   private answerNext(): boolean {

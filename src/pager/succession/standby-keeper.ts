@@ -7,7 +7,8 @@ import { socketPair } from '../../native/sockets.js';
 import { reap, spawnProgram } from '../../native/spawn.js';
 import type { PagerOptions } from '../options.js';
 import { pagerCommand } from '../process/program.js';
-import { Lifeline, type LifelineMessage, type Succession } from './succession.js';
+import type { TierName } from '../swap/tier.js';
+import { Lifeline, type LifelineMessage, type Succession, type SwapState } from './succession.js';
 
 /** A standby that dies is replaced after the first time, then each time after twice as long, up to the last. */
 const PAUSE_MS = { first: 100, last: 30_000 };
@@ -40,11 +41,12 @@ export class StandbyKeeper {
   /** What the standby that ended last was started with. */
   private mourned: readonly string[] | undefined;
   private draining = false;
+  private changing: TierName | null = null;
   private readonly packs = new Map<number, string>();
 
   constructor(
     private readonly options: PagerOptions,
-    private readonly succession: Succession,
+    private succession: Succession,
     private readonly log: (line: string) => void,
   ) {}
 
@@ -73,6 +75,17 @@ export class StandbyKeeper {
   drains(draining: boolean): void {
     this.draining = draining;
     this.tell({ op: 'draining', draining });
+  }
+
+  /** Another tier is being put before the device; null: no more. */
+  changes(to: TierName | null): void {
+    this.changing = to;
+    this.tell({ op: 'changing', to });
+  }
+
+  swapIs(swap: SwapState): void {
+    this.succession = { ...this.succession, ...swap };
+    this.tell({ op: 'swap', swap });
   }
 
   /**
@@ -136,6 +149,9 @@ export class StandbyKeeper {
 
   private welcome(standby: Standby): void {
     for (const [pack, path] of this.packs) standby.lifeline.say({ op: 'pack', pack, path });
+    const { tier, swapDevice, swapType } = this.succession;
+    standby.lifeline.say({ op: 'swap', swap: { tier, swapDevice, swapType } });
+    standby.lifeline.say({ op: 'changing', to: this.changing });
     standby.lifeline.say({ op: 'draining', draining: this.draining });
     standby.ready = true;
     this.readyMs = READY_MS.first;

@@ -11,7 +11,15 @@ import { bringIn, lockMemory } from '../process/locked-memory.js';
 import type { PagerOptions } from '../options.js';
 import { PagerService } from '../service.js';
 import { adoptTier } from '../swap/tier.js';
-import { Lifeline, LIFELINE_FD, type LifelineMessage, type Succession } from './succession.js';
+import { hold } from '../swap/tier-change.js';
+import type { TierName } from '../swap/tier.js';
+import {
+  Lifeline,
+  LIFELINE_FD,
+  type LifelineMessage,
+  type Succession,
+  type SwapState,
+} from './succession.js';
 import { STANDBY_PATIENCE, Watchdog } from './watchdog.js';
 
 /** While it waits it does next to nothing; then every fault waits for it. */
@@ -28,10 +36,15 @@ function inherit(
 /** Follows what the pager says until it is over. */
 class Vigil {
   draining = false;
+  /** The tier that the pager is putting before the device. */
+  changing: TierName | null = null;
+  swap: SwapState;
   engine: Engine | undefined;
   readonly lifeline: Lifeline;
+  private letGo: (() => void) | null = null;
 
-  constructor() {
+  constructor(private readonly succession: Succession) {
+    this.swap = succession;
     this.lifeline = new Lifeline(new Socket({ fd: LIFELINE_FD }), (message) => this.hear(message));
     void this.lifeline.closed.then(() => {
       // Without the store there is nothing to go on with.
@@ -42,6 +55,8 @@ class Vigil {
   private hear(message: LifelineMessage): void {
     if (message.op === 'farewell') exitNow(0);
     if (message.op === 'draining') this.draining = message.draining;
+    if (message.op === 'swap') this.swap = message.swap;
+    if (message.op === 'changing') this.follow(message.to);
     if (message.op === 'dropPack') this.engine?.foresee(message.pack, null);
     if (message.op === 'pack') {
       try {
@@ -50,6 +65,22 @@ class Vigil {
         process.stderr.write(`agentzip-standby: ${explain(error)}\n`);
       }
     }
+  }
+
+  /** While the device is no swap, and whoever serves it dies, it must not go. */
+  private follow(to: TierName | null): void {
+    this.changing = to;
+    this.release();
+    try {
+      if (to !== null) this.letGo = hold(this.succession.device);
+    } catch (error) {
+      process.stderr.write(`agentzip-standby: ${explain(error)}\n`);
+    }
+  }
+
+  release(): void {
+    this.letGo?.();
+    this.letGo = null;
   }
 }
 
@@ -88,7 +119,7 @@ export async function standBy(
   process.title = 'agentzip-standby';
   // A service manager may tell all of a service's processes to end: the pager drains, and then dismisses us.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
-  const vigil = new Vigil();
+  const vigil = new Vigil(succession);
   lockMemory();
   bringIn();
   const pager = pidfdOpen(succession.pid);
@@ -105,9 +136,10 @@ export async function standBy(
   close(pager);
   engine.takeOver(started);
   process.title = 'agentzip-pager';
-  const { device, choice, swapType } = succession;
+  const { device, choice } = succession;
+  const { swapType, swapDevice } = vigil.swap;
   const frontEnd = adoptFrontEnd(channel, options, device);
-  const tier = adoptTier(options.tier, options.runtimeDir, succession.swapDevice);
+  const tier = adoptTier(vigil.swap.tier, options.runtimeDir, swapDevice);
   const takeovers = succession.takeovers + 1;
   const service = new PagerService({
     options,
@@ -121,6 +153,10 @@ export async function standBy(
     takeovers,
     log,
   });
+  // Whoever asks is answered once it has come to an end.
+  const changing = (vigil.changing === null ? Promise.resolve() : service.finishChange(vigil.changing))
+    .catch((error: unknown) => log(`tier not changed: ${explain(error)}`))
+    .finally(() => vigil.release());
   await service.serve();
   raise(NICE.serving); // before threads and programs are started, which inherit it
   service.complete();
@@ -129,6 +165,7 @@ export async function standBy(
   log(
     `took over ${device} from pager ${succession.pid}: ${slots} pages, ${takeoverMs.toFixed(1)} ms${requests}`,
   );
+  await changing;
   if (vigil.draining) {
     log('goes on with its drain');
     service.leaveOrSay();

@@ -101,22 +101,26 @@ export class ZramTier implements Tier {
   }
 }
 
+/** The one that a pager here has made and not taken away, or null. */
+export function notedZram(runtimeDir: string): ZramTier | null {
+  const note = noteOf(runtimeDir);
+  if (!existsSync(note)) return null;
+  const tier = ZramTier.adopt(runtimeDir, readFileSync(note, 'utf8').trim());
+  const backing = `${folderOf(tier.device)}/backing_dev`;
+  // After the host was restarted the name may be somebody else's; one of ours always has a device behind it.
+  if (existsSync(backing) && readFileSync(backing, 'utf8').trim() !== 'none') return tier;
+  rmSync(note);
+  return null;
+}
+
 /**
  * Takes away the device that a pager that died left, once that which is behind it fails: pages that were written back are
  * lost. Only for whoever holds the pager's lock. Returns what it removed.
  */
 export async function clearZramRemains(runtimeDir: string): Promise<string[]> {
-  const note = noteOf(runtimeDir);
-  if (!existsSync(note)) return [];
-  const tier = ZramTier.adopt(runtimeDir, readFileSync(note, 'utf8').trim());
+  const tier = notedZram(runtimeDir);
+  if (tier === null) return [];
   const { device } = tier;
-  const backing = `${folderOf(device)}/backing_dev`;
-  // After the host was restarted the name may be somebody else's; one of ours always has a device behind it.
-  const isOurs = existsSync(backing) && readFileSync(backing, 'utf8').trim() !== 'none';
-  if (!isOurs) {
-    rmSync(note);
-    return [];
-  }
   const removed = [`device ${device}`];
   if (isSwap(device)) {
     await swapoff(device);

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { packageRoot } from '../src/paths.js';
+import { prepareGuest, runInGuest } from './support/vm.js';
+
+const MIB = 1;
+const PAGES = MIB * 256;
+/** AGENTZIP_VM=long: the pager dies behind zswap too, and the demo runs on both tiers. */
+const LONG = process.env.AGENTZIP_VM === 'long';
+/** A guest without KVM, on a busy host. */
+const GUEST_MS = 500_000;
+const DEMO_MS = 1_200_000;
+const DEMO_GUEST_MIB = 2048;
+
+// The kernels for clouds have no zswap.
+const guest = prepareGuest('linux-image-6.12-amd64');
+const fixture = (name: string, options: object): string =>
+  `${process.execPath} ${packageRoot}/test/fixtures/${name}.mjs '${JSON.stringify(options)}'`;
+
+test.skipIf(guest === null)(
+  'the tier changes while sandboxes wait, also when the pager dies meanwhile, and their tools find all as it was',
+  { timeout: GUEST_MS + 10_000 },
+  async () => {
+    const kills = LONG ? ['zswap', 'change'] : ['change'];
+    const script = fixture('tier-changes', { frontEnd: 'ublk', mib: MIB, kills });
+    const { lines, status } = await runInGuest(guest!, script, { timeoutMs: GUEST_MS });
+    expect(status, lines.join('\n')).toBe(0);
+    const found = JSON.parse(lines.find((line) => line.startsWith('{"changes"')) ?? '{}');
+    const { steps } = found;
+    expect(found).toMatchObject({ corruptPages: 0, takeovers: kills.length });
+    expect(steps.map(({ tier }: { tier: string }) => tier)).toEqual(['direct', 'zswap', 'zram', 'direct']);
+    for (const { tier, held, written } of steps) {
+      expect(written, tier).toBeGreaterThan(PAGES);
+      if (tier !== 'direct') expect(held, tier).toBeGreaterThan(PAGES);
+    }
+  },
+);
+
+// Some eight minutes: the service and a template with numpy, pandas and matplotlib start three times.
+test.runIf(LONG && guest !== null)(
+  'the demo has the same results without AgentZip, over zswap and over zram',
+  { timeout: DEMO_MS + 10_000 },
+  async () => {
+    const demo = fixture('demo-tiers', { sandboxes: 2, turns: 2, rows: 2000, timeScale: 2 });
+    const script = `mount -t tmpfs tmp /var/tmp; ${demo}`;
+    const options = { timeoutMs: DEMO_MS, memoryMiB: DEMO_GUEST_MIB };
+    const { lines, status } = await runInGuest(guest!, script, options);
+    expect(status, lines.join('\n')).toBe(0);
+    const {
+      demo: identical,
+      most,
+      stored,
+    } = JSON.parse(lines.find((line) => line.startsWith('{"demo"')) ?? '{}');
+    expect(identical).toBe(true);
+    for (const pages of [most.zswap, most.zram, most.behindZram]) expect(pages).toBeGreaterThan(1000);
+    for (const system of ['agentzip-zswap', 'agentzip-zram']) expect(stored[system]).toBeGreaterThan(1000);
+  },
+);

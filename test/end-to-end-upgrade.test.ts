@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { packageRoot, version } from '../src/paths.js';
+import { PROTOCOL } from '../src/pager/protocol.js';
 import { FORMAT_VERSION } from '../src/store/layout.js';
 import { Family } from './support/family.js';
 import { Service, swappedBytes } from './support/service.js';
@@ -89,9 +90,11 @@ test('what can not take over is refused or done without, and the old pager goes 
   const format = build('99.1.0', {
     'dist/store/layout.js': [`FORMAT_VERSION = ${FORMAT_VERSION}`, 'FORMAT_VERSION = 1000'],
   });
-  const protocol = build('99.2.0', { 'dist/pager/protocol.js': ['PROTOCOL = 1', 'PROTOCOL = 1001'] });
+  const protocol = build('99.2.0', {
+    'dist/pager/protocol.js': [`PROTOCOL = ${PROTOCOL}`, 'PROTOCOL = 1001'],
+  });
   for (const [command, other, what] of [
-    [format, '99.1.0', '1/1000'],
+    [format, '99.1.0', `${PROTOCOL}/1000`],
     [protocol, '99.2.0', `1001/${FORMAT_VERSION}`],
   ]) {
     service.command = command;

@@ -17,7 +17,7 @@ const fixture = (name: string, options: object): string =>
   `${process.execPath} ${packageRoot}/test/fixtures/${name}.mjs '${JSON.stringify(options)}'`;
 
 test.skipIf(guest === null)(
-  'the tier changes while sandboxes wait, also when the pager dies meanwhile, and their tools find all as it was',
+  'the tier changes while sandboxes wait, or stays when it must; the pager dies meanwhile; tools find all as it was',
   { timeout: GUEST_MS + 10_000 },
   async () => {
     const kills = LONG ? ['zswap', 'change'] : ['change'];

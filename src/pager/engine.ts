@@ -12,7 +12,7 @@ import { Attention } from './requests/attention.js';
 import type { ChannelPlan } from './requests/channel.js';
 import type { PagerOptions } from './options.js';
 import type { StoreMemory } from './protocol.js';
-import { createSlotLog, type SlotLogMapping } from './requests/slot-log.js';
+import { createSlotLog } from './requests/slot-log.js';
 import { RefineQueue } from './refine/refine-queue.js';
 import { Urgency } from './refine/urgency.js';
 import type {

@@ -4,7 +4,6 @@ import { inflight } from '../native/block-device.js';
 import { version } from '../paths.js';
 import { FORMAT_VERSION } from '../store/layout.js';
 import { Counter } from '../store/volatile.js';
-import { countStore } from './accounting.js';
 import type { ChannelPlan } from './requests/channel.js';
 import { createHandlers, slotHandlersOf, type Handlers } from './control.js';
 import { serveControl } from './control-server.js';
@@ -12,11 +11,10 @@ import type { Engine } from './engine.js';
 import type { FrontEnd } from './front-end.js';
 import type { FrontEndChoice } from './front-end-choice.js';
 import { pagerSocket, type PagerOptions } from './options.js';
-import { NO_SWAP_TYPE, PROTOCOL, type PagerInfo, type Requests } from './protocol.js';
-import { availableBytes, checkRoom } from './swap/room.js';
+import { PROTOCOL, type Op, type PagerInfo, type Requests } from './protocol.js';
 import { StandbyKeeper } from './succession/standby-keeper.js';
-import { isSwap } from './swap/swap-area.js';
-import { allIn, changeTier, checkTier, hold } from './swap/tier-change.js';
+import { allIn } from './swap/tier-change.js';
+import { TierKeeper } from './swap/tier-keeper.js';
 import type { Tier, TierName } from './swap/tier.js';
 import { Watchdog } from './succession/watchdog.js';
 
@@ -24,6 +22,9 @@ import { Watchdog } from './succession/watchdog.js';
 const TIDY_MS = 5_000;
 /** The answer to a drain is written before the process ends. */
 const ANSWER_MS = 50;
+
+const refusal = (request: Op, reason: string): AgentZipError =>
+  new AgentZipError('AZ_PAGER_REFUSED', { request, reason });
 
 /** A device that is swap and is served, and all that belongs to it. */
 export interface Charge {
@@ -45,7 +46,7 @@ export class PagerService {
   private readonly info: PagerInfo;
   private readonly handlers: Handlers;
   private draining: Promise<void> | undefined;
-  private changing: { to: TierName; done: Promise<void> } | undefined;
+  private readonly tiers: TierKeeper;
   private drained = false;
 
   constructor(private readonly charge: Charge) {
@@ -76,9 +77,12 @@ export class PagerService {
       drain: () => this.leave(),
       replace: (successor) => this.replace(successor),
       changeTier: (request) => this.changeTier(request),
-      settled: () => this.settled(),
+      settled: () => this.tiers.settled(),
       standbyPid: () => this.keeper.readyPid,
     });
+    this.tiers = new TierKeeper(charge, this.info, this.keeper, (tier) =>
+      Object.assign(this.handlers, slotHandlersOf(tier, engine)),
+    );
   }
 
   /** Serves the control socket, in the place of one that is there. */
@@ -122,80 +126,37 @@ export class PagerService {
   private async replace(successor: Requests['replace']['request']): Promise<void> {
     // Asked again, by a client that found the new pager in the old one's place.
     if (successor.version === version) return;
-    const refuse = (reason: string): AgentZipError =>
-      new AgentZipError('AZ_PAGER_REFUSED', { request: 'replace', reason });
-    if (this.draining !== undefined || this.drained) throw refuse('it drains');
-    if (this.changing !== undefined) throw refuse('it changes its tier');
+    this.refuseReplacing();
     const { log, engine } = this.charge;
     let pid: number;
     try {
       pid = await this.keeper.change(successor.command);
     } catch (error) {
       log(`version ${successor.version} could not take over: ${explain(error)}`);
-      throw refuse(`version ${successor.version} could not take over: ${explain(error)}`);
+      throw refusal('replace', `version ${successor.version} could not take over: ${explain(error)}`);
     }
-    if (this.draining !== undefined || this.drained) throw refuse('it drains');
+    this.refuseReplacing();
     log(`version ${version} gives way to version ${successor.version}, pid ${pid}`);
     await engine.request({ op: 'giveWay' });
   }
 
-  /** See Requests.changeTier. */
-  changeTier({ tier: to, zswap }: Requests['changeTier']['request']): Promise<void> {
-    const refuse = (reason: string): Promise<never> =>
-      Promise.reject(new AgentZipError('AZ_PAGER_REFUSED', { request: 'changeTier', reason }));
-    if (this.draining !== undefined || this.drained) return refuse('it drains');
-    if (this.changing !== undefined)
-      return this.changing.to === to ? this.changing.done : refuse('it is changing its tier');
-    if (to === this.info.tier && isSwap(this.info.device)) return Promise.resolve();
-    try {
-      checkTier(to);
-      this.checkRoom();
-    } catch (error) {
-      return Promise.reject(error as Error);
-    }
-    return this.change(to, zswap);
+  private refuseReplacing(): void {
+    if (this.leaves) throw refusal('replace', 'it drains');
+    if (this.tiers.underWay) throw refusal('replace', 'it changes its tier');
   }
 
-  /**
-   * Ends what a pager that died had begun. What is swap is not known before: until then, and for good when it fails, nothing that is
-   * out counts as ours.
-   */
-  async finishChange(to: TierName): Promise<void> {
-    this.info.swapType = NO_SWAP_TYPE;
-    await this.change(to, undefined);
+  private get leaves(): boolean {
+    return this.draining !== undefined || this.drained;
   }
 
-  private change(to: TierName, zswap: Requests['changeTier']['request']['zswap']): Promise<void> {
-    const done = this.putBefore(to, zswap).finally(() => (this.changing = undefined));
-    this.changing = { to, done };
-    return done;
+  /** Brings the change of the tier that a pager which died had begun to its end. */
+  finishChange(to: TierName): Promise<void> {
+    return this.tiers.finish(to);
   }
 
-  private async putBefore(to: TierName, zswap = this.charge.options.zswap): Promise<void> {
-    const { charge, info, keeper } = this;
-    const { engine, frontEnd, tier: from, options, log } = charge;
-    const { device } = frontEnd;
-    const letGo = hold(device);
-    keeper.changes(to);
-    try {
-      const order = [...new Set<TierName>([to, from.name, 'direct'])];
-      const { tier, swapType, failure } = await changeTier({ options, engine, device, log }, order, zswap);
-      charge.tier = tier;
-      Object.assign(info, { tier: tier.name, device: tier.device, swapType });
-      Object.assign(this.handlers, slotHandlersOf(tier.name, engine));
-      log(`tier ${tier.name} instead of ${from.name}: ${tier.device}, swap type ${swapType}`);
-      if (failure !== null) throw failure;
-    } finally {
-      if (!isSwap(info.device)) info.swapType = NO_SWAP_TYPE;
-      keeper.swapIs({ tier: info.tier, swapDevice: info.device, swapType: info.swapType });
-      keeper.changes(null);
-      letGo();
-    }
-  }
-
-  /** Resolves when no tier is being changed. */
-  private async settled(): Promise<void> {
-    await this.changing?.done.catch(() => {});
+  private changeTier(request: Requests['changeTier']['request']): Promise<void> {
+    if (!this.leaves) return this.tiers.change(request);
+    return Promise.reject(refusal('changeTier', 'it drains'));
   }
 
   leaveOrSay(): void {
@@ -215,16 +176,16 @@ export class PagerService {
 
   /** Unless we are draining it was taken away (`umount -f`, an aborted FUSE connection). */
   private async deviceGone(): Promise<void> {
-    if (this.draining !== undefined || this.drained) return;
+    if (this.leaves) return;
     this.charge.log('the device is gone: somebody else took it away');
     await this.keeper.dismiss();
     this.finish(1);
   }
 
   private async drain(): Promise<void> {
-    await this.settled();
+    await this.tiers.settled();
     const { frontEnd, options } = this.charge;
-    this.checkRoom();
+    this.tiers.checkRoom();
     this.keeper.drains(true);
     try {
       await allIn(options.runtimeDir, frontEnd.device);
@@ -235,13 +196,6 @@ export class PagerService {
     await this.keeper.dismiss();
     await frontEnd.detach();
     this.drained = true;
-  }
-
-  /** AZ_DRAIN_MEMORY when what is out would not fit into memory. */
-  private checkRoom(): void {
-    const { tier, engine } = this.charge;
-    if (!isSwap(tier.device)) return;
-    checkRoom(countStore(engine.tables).usedSlots + tier.ownPages(), availableBytes());
   }
 
   private finish(status: number): never {

@@ -23,6 +23,10 @@ describe('agentzip demo refuses', () => {
   });
 });
 
+it('agentzip demo --tier takes those that there are', async () => {
+  await expect(parse('--tier', 'tape')).rejects.toThrow(/Allowed choices are direct, zswap, zram/);
+});
+
 describe('agentzip bench refuses', () => {
   it.each([
     ['--runs', '0'],

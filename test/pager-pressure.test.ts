@@ -18,7 +18,7 @@ const P99_MS = long ? 100 : 500;
 const RUNS: readonly { kernel: KernelName; frontEnd: string; p99Ms: number }[] = [
   { kernel: '6.12 for clouds', frontEnd: 'ublk', p99Ms: P99_MS },
   // A worker of the kernel is between, and no aim is set for it.
-  { kernel: '6.1', frontEnd: 'nbd', p99Ms: 1000 },
+  { kernel: '6.1', frontEnd: 'nbd', p99Ms: 500 },
 ];
 
 describe.each(long ? RUNS : RUNS.slice(0, 1))(

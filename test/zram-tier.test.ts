@@ -10,7 +10,7 @@ const BYTES = PAGES * 4096;
 /** AGENTZIP_VM=long: the tier alone too, with kills of the pager and of it and its standby, on both kernels. Else the whole product in a wait. */
 const LONG = process.env.AGENTZIP_VM === 'long';
 /** A guest without KVM, on a busy host. */
-const GUEST_MS = LONG ? 480_000 : 240_000;
+const GUEST_MS = LONG ? 600_000 : 240_000;
 
 const RUNS: readonly { kernel: KernelName; frontEnd: string }[] = [
   { kernel: '6.12 for clouds', frontEnd: 'ublk' },

@@ -5,7 +5,7 @@ import { prepareGuest, runInGuest } from './support/vm.js';
 
 const MIB = 1;
 /** A guest without KVM, on a busy host. */
-const GUEST_MS = 400_000;
+const GUEST_MS = 600_000;
 
 /** The kernels for clouds have no zswap. AGENTZIP_VM=long: also where zswap writes back all that it holds, by its limit. */
 const RUNS: readonly { kernel: KernelName; frontEnd: string; long: boolean }[] = [
@@ -33,7 +33,7 @@ describe.each(runs)("zswap of Debian's $kernel", ({ kernel, frontEnd }) => {
       expect(found.encodings.sparse + found.encodings.delta).toBeGreaterThan(found.pages * 0.3);
       // memory.reclaim goes the same way; a wait that ends soon asks the pager for little and writes nothing.
       expect(found.cgroup.reclaimed).toBeGreaterThan(0);
-      expect(found.short.reads).toBeLessThan(found.pages * 0.2);
+      expect(found.short.reads).toBeLessThan(found.pages * 0.4);
     },
   );
 });

@@ -45,18 +45,18 @@ test('it stops within one vector when it is cancelled', async () => {
   const result = await restore(target, [{ address, length: 5000 * PAGE }], {
     cancelled: () => ++asked > 2,
   });
-  expect(result).toMatchObject({ pages: 128, gone: false });
+  expect(result).toMatchObject({ pages: 512, gone: false });
 });
 
 test('each vector is announced before it is asked for, and not long before', async () => {
-  const { target, address } = await start(200);
+  const { target, address } = await start(1000);
   const order: string[] = [];
-  await restore(target, [{ address, length: 200 * PAGE }], {
+  await restore(target, [{ address, length: 1000 * PAGE }], {
     cancelled: () => order.push('begin') < 0,
     announce: async ([{ address: at, length }]) =>
       void order.push(`${(at - address) / PAGE}+${length / PAGE}`),
   });
-  expect(order).toEqual(['0+64', 'begin', '64+64', 'begin', '128+64', 'begin', '192+8', 'begin']);
+  expect(order).toEqual(['0+256', 'begin', '256+256', 'begin', '512+256', 'begin', '768+232', 'begin']);
 });
 
 test('an announcement that fails fails the restore, whenever it is found out', async () => {

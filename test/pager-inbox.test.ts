@@ -3,7 +3,6 @@ import { constants } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Ask, type FrontEndName } from '../src/pager/requests/channel.js';
 import { MAX_IO } from '../src/pager/fuse/protocol.js';
-import { Admission } from '../src/pager/requests/admission.js';
 import { Announced } from '../src/pager/requests/announced.js';
 import { Inbox } from '../src/pager/requests/inbox.js';
 import { Counter } from '../src/store/volatile.js';
@@ -39,32 +38,11 @@ function inboxOf(name: FrontEndName) {
 const page = (byte: number, pages = 1): Uint8Array =>
   Uint8Array.from({ length: pages * PAGE }, (_, i) => (i % 7 === 0 ? i >> 3 : byte));
 
-test('what was let in and never came, for it was in memory already, holds nobody back for long', () => {
-  const admission = new Admission();
-  const entered: number[] = [];
-  const ask = (id: number, nowMs: number) =>
-    admission.ask(new Uint32Array(64), () => entered.push(id), nowMs);
-  ask(1, 100);
-  ask(2, 101);
-  ask(3, 101);
-  admission.step(101.9);
-  expect(entered).toEqual([1]);
-  admission.step(102);
-  expect(entered).toEqual([1, 2]);
-  // What has come is not forgotten.
-  admission.came(64);
-  admission.step(200);
-  expect([entered, admission.busy]).toEqual([[1, 2], true]);
-  admission.answered(64);
-  admission.step(200);
-  expect([entered, admission.busy]).toEqual([[1, 2, 3], false]);
-});
-
 describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) => {
   test('a read overtakes writes, and reads that are expected', () => {
     const { inbox, send, order } = inboxOf(name);
     const write = send(Ask.WRITE, 0, 32, page(1, 32));
-    inbox.expect(Uint32Array.of(100), () => {});
+    inbox.expect(Uint32Array.of(100));
     const prefetch = send(Ask.READ, 100, 1);
     const demand = send(Ask.READ, 200, 1);
     while (inbox.receive());
@@ -93,7 +71,7 @@ describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) =>
 
   test('reads that nobody expected are told, page by page, those that were expected are not', () => {
     const { inbox, send, order, demanded } = inboxOf(name);
-    inbox.expect(Uint32Array.of(10, 11, 13, 21), () => {});
+    inbox.expect(Uint32Array.of(10, 11, 13, 21));
     // The kernel joins what lies together: of the first only slot 12 was not expected, of the second only the last was.
     const joined = send(Ask.READ, 10, 4);
     const urgent = send(Ask.READ, 20, 2);
@@ -109,31 +87,10 @@ describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) =>
     expect(demanded.slice(3)).toEqual([21, SLOTS - 1]);
   });
 
-  test('who can wait is let in once few of the pages of those before him are under way', () => {
-    const { inbox, send, order } = inboxOf(name);
-    const entered: string[] = [];
-    const slots = Uint32Array.from({ length: 40 }, (_, i) => 100 + i);
-    inbox.expect(slots, () => entered.push('first'));
-    inbox.expect(Uint32Array.of(300), () => entered.push('second'));
-    expect([entered, inbox.holdsBack]).toEqual([['first'], true]);
-    // A tool that reads what is held back waits for it: nobody asked for it before.
-    const demand = send(Ask.READ, 300, 1);
-    const reads = [...slots].map((slot) => send(Ask.READ, slot, 1));
-    while (inbox.receive());
-    expect(order()).toEqual([demand]);
-    for (let answered = 0; entered.length === 1; answered++) {
-      expect(answered).toBeLessThan(reads.length - 8);
-      inbox.work();
-    }
-    expect(order().length).toBeGreaterThan(4);
-    while (inbox.work());
-    expect([entered, inbox.holdsBack]).toEqual([['first', 'second'], false]);
-  });
-
   test('neither writes nor expected reads wait for the others to end', () => {
     const { inbox, send, order } = inboxOf(name);
     const written = [0, 1, 2].map((slot) => send(Ask.WRITE, slot, 1, page(slot)));
-    inbox.expect(Uint32Array.of(10, 11, 12), () => {});
+    inbox.expect(Uint32Array.of(10, 11, 12));
     const read = [10, 11, 12].map((slot) => send(Ask.READ, slot, 1));
     while (inbox.receive());
     while (inbox.work());
@@ -184,7 +141,7 @@ describe.each(['fuse-loop', 'ublk', 'nbd'] as const)('requests of %s', (name) =>
       const free = Array.from({ length: pages }, (_, i) => slot + i).every((one) => !busy.has(one));
       if (free && flying.size < depth) {
         for (let i = 0; i < pages; i++) busy.add(slot + i);
-        if (reads && random.below(2) === 0) inbox.expect(Uint32Array.of(slot), () => {});
+        if (reads && random.below(2) === 0) inbox.expect(Uint32Array.of(slot));
         const data = reads ? undefined : page(step, pages).map((byte, i) => byte ^ (i >> 12));
         flying.set(send(reads ? Ask.READ : Ask.WRITE, slot, pages, data), { slot, pages, reads });
         if (data) for (let i = 0; i < pages; i++) content.set(slot + i, data.slice(i * PAGE, (i + 1) * PAGE));

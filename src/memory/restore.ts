@@ -7,7 +7,7 @@ import { adviseVector, vectorsOf } from './pageout.js';
 export type { Range };
 
 /** Pages asked for, then touched, at a time: a tool that wants one of them may have to wait for all. At most IOV_MAX, 1024. */
-const TOUCH_PAGES = 64;
+const TOUCH_PAGES = 256;
 
 export interface RestoreOptions {
   /** Asked before every vector of 1 MiB; true stops there. */

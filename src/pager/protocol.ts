@@ -201,8 +201,7 @@ export interface Requests {
   writtenSince: { request: { sequence: number }; reply: { bitmap: string } };
   /**
    * Slots (binary tail, u32 each) that are about to be read by a prefetch: reads that a tool waits for go first, and are told
-   * apart by it. The reply comes when they may be read: few reads of prefetches are under way at a time, for a tool that comes to one
-   * of them waits for all before it. Holds for one read of each, and for two seconds from then on.
+   * apart by it. Holds for one read of each, and for two seconds.
    */
   expect: { request: object; reply: object };
   /** Descriptor, in the pager, of the log of reads that nobody had announced. See {@link DemandReads}. */

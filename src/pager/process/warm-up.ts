@@ -174,7 +174,7 @@ function exercise(workspace: Workspace, { channel, data, play }: Played, log: Sl
     pages.fill(round, 2 * PAGE);
     const slot = (round % (GEOMETRY.slots / PAGES)) * PAGES;
     request(Ask.WRITE, slot);
-    if (round % 2 === 0) inbox.expect(Uint32Array.of(slot), () => {});
+    if (round % 2 === 0) inbox.expect(Uint32Array.of(slot));
     request(Ask.READ, slot);
     inbox.age();
     if (round % 4 === 0) request(Ask.DISCARD, slot);

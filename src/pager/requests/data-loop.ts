@@ -26,9 +26,6 @@ const NICE = -20;
 /** How often memory is given back, and how much is done each time: some 10 ms when there is much of it. */
 const HOUSE = { everyMs: 50, objects: 4000, punches: 20, segments: 64 };
 
-/** While somebody is held back for reads that may never come. */
-const HOLD_MS = 1;
-
 const input = workerData as DataLoopInput;
 const port = parentPort!;
 const tables = new Tables(input.store);
@@ -61,8 +58,7 @@ function commitResults(limit: number): boolean {
   return more;
 }
 
-/** Null: the reply comes later. */
-function answer(request: DataLoopRequest): DataLoopReply | null {
+function answer(request: DataLoopRequest): DataLoopReply {
   const { id } = request;
   switch (request.op) {
     case 'claim': {
@@ -73,8 +69,8 @@ function answer(request: DataLoopRequest): DataLoopReply | null {
       store.forget(request.owner, request.ended);
       return { id };
     case 'expect':
-      inbox.expect(request.slots, () => port.postMessage({ id } satisfies DataLoopReply));
-      return null;
+      inbox.expect(request.slots);
+      return { id };
     case 'watch':
       return { id, sequence: store.watch(request.owner, request.slots) };
     case 'free':
@@ -118,8 +114,7 @@ function attend(): void {
   attention.clear();
   if (commitResults(RESULTS_A_TURN)) attention.ring();
   for (let message; (message = receiveMessageOnPort(port)) !== undefined;) {
-    const reply = answer(message.message as DataLoopRequest);
-    if (reply !== null) port.postMessage(reply);
+    port.postMessage(answer(message.message as DataLoopRequest));
   }
 }
 
@@ -146,8 +141,7 @@ function keepHouse(): boolean {
 function rest(): void {
   if (keepHouse()) return;
   // Attend even when the flag is down: a late ring leaves the eventfd readable, and poll would spin on it.
-  if (channel.wait(attention, inbox.holdsBack ? HOLD_MS : HOUSE.everyMs)) attend();
-  inbox.admit();
+  if (channel.wait(attention, HOUSE.everyMs)) attend();
 }
 
 function serve(): void {

@@ -1,4 +1,3 @@
-import { Admission } from './admission.js';
 import { Announced } from './announced.js';
 import { ANSWERED, Ask, MOST, NONE, STEP_PAGES, type Channel } from './channel.js';
 import type { SlotLogWriter } from './slot-log.js';
@@ -14,7 +13,6 @@ export class Inbox {
   private done = 0;
   private readonly reads = new Queue();
   private readonly announced: Announced;
-  private readonly admission = new Admission();
   private readsTurn = false;
 
   constructor(
@@ -28,26 +26,9 @@ export class Inbox {
     this.announced = new Announced(slots);
   }
 
-  /**
-   * Somebody wants to read these slots, and can wait. He is told when he may, which is not before few such reads are under way;
-   * until then whoever reads them cannot wait.
-   */
-  expect(slots: Uint32Array, mayRead: () => void): void {
-    const enter = (): void => {
-      this.announced.add(slots, performance.now());
-      mayRead();
-    };
-    this.admission.ask(slots, enter, performance.now());
-  }
-
-  /** Does anybody wait to be told that he may read? */
-  get holdsBack(): boolean {
-    return this.admission.busy;
-  }
-
-  /** Tells those who may read now. */
-  admit(): void {
-    if (this.admission.busy) this.admission.step(performance.now());
+  /** These slots are about to be read by somebody who can wait. */
+  expect(slots: Uint32Array): void {
+    this.announced.add(slots, performance.now());
   }
 
   /** Forgets what was expected and has not come. */
@@ -71,7 +52,6 @@ export class Inbox {
       this.noteWrite(request);
       this.writes.push(request);
     } else if (ask === Ask.READ && this.isExpected(request)) {
-      this.admission.came(channel.pages(request));
       this.reads.push(channel.putAside(request));
     } else {
       // A discard after a write of the same slots, never before it.
@@ -95,10 +75,8 @@ export class Inbox {
 
   private answerNext(): boolean {
     if (this.reads.count === 0) return false;
-    this.admission.answered(this.channel.pages(this.reads.first));
     this.channel.answer(this.reads.first);
     this.reads.shift();
-    this.admit();
     return true;
   }
 

@@ -9,8 +9,9 @@ import { openFaultSource, readsOf, seenBy, type FaultSource } from '../src/contr
 import { close, tryLock } from '../src/native/files.js';
 import { createTelemetry } from '../src/otel/telemetry.js';
 import { PagerClient } from '../src/pager/client.js';
-import type { Handlers } from '../src/pager/control.js';
+import type { Handlers, SlotHandlers } from '../src/pager/control.js';
 import { serveControl } from '../src/pager/control-server.js';
+import { foreignSlotHandlers } from '../src/pager/swap/foreign-slots.js';
 import { pagerLock } from '../src/pager/options.js';
 import { createSlotLog, type SlotLogMapping, SlotLogWriter } from '../src/pager/requests/slot-log.js';
 import { DEFAULT_POLICY, withDefaults } from '../src/policy/defaults.js';
@@ -80,6 +81,13 @@ test.skipIf(probesMissing() !== null)(
     expect(seen(source!)).toBe('probes');
   },
 );
+
+test('one that is not asked at every fault, as behind zram, says so', async () => {
+  await pagerOf({ readLog: foreignSlotHandlers({} as SlotHandlers).readLog });
+  const warnings: string[] = [];
+  expect(await readsOf(client, warnings)).toBeNull();
+  expect(warnings).toEqual([expect.stringMatching(/read on demand: .*zram is between swap and the pager/)]);
+});
 
 test('one that may not be looked into is a warning with the reason', async () => {
   await pagerOf({ readLog: () => ({ pid: 2 ** 22 + 1, fd: log.fd }) });

@@ -4,7 +4,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError, ERRORS, type ErrorCode } from '../errors.js';
 import { encodeFrame, FrameReader } from './frames.js';
 import { hasPager } from './options.js';
-import type { Claim, ClaimResult, DemandReads, DeviceLogs, Op, PagerInfo, Requests } from './protocol.js';
+import {
+  NO_SUCH_REQUEST,
+  type Claim,
+  type ClaimResult,
+  type DemandReads,
+  type DeviceLogs,
+  type Op,
+  type PagerInfo,
+  type Requests,
+} from './protocol.js';
 import { SlotLog } from './requests/slot-log.js';
 
 /** How long a pager that takes over may take until it answers, ms, and the time between two attempts. */
@@ -95,14 +104,14 @@ export class PagerClient {
 
   /**
    * What is read on demand, from now on until the pager is replaced. Null: the pager is older than we are and does not tell.
-   * SystemError when it may not be looked into, or has just gone.
+   * SystemError when it may not be looked into, or has just gone; AZ_PAGER_REFUSED when not every fault asks it.
    */
   async demandReads(): Promise<DemandReads | null> {
     try {
       const { pid, fd } = await this.request('readLog', {});
       return SlotLog.of(pid, fd);
     } catch (error) {
-      if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
+      if (error instanceof AgentZipError && error.details.reason === NO_SUCH_REQUEST) return null;
       throw error;
     }
   }

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { AgentZipError } from '../errors.js';
 import type { Handlers } from './control.js';
 import { encodeFrame, FrameReader, type Frame } from './frames.js';
-import type { Op } from './protocol.js';
+import { NO_SUCH_REQUEST, type Op } from './protocol.js';
 
 /** Serves the handlers on a Unix socket that only root can open. A client that sends nonsense loses its connection. */
 export async function serveControl(socketPath: string, handlers: Handlers): Promise<Server> {
@@ -33,7 +33,7 @@ async function answer(socket: Socket, handlers: Handlers, frame: Frame): Promise
     const { op, ...request } = frame.json;
     const handler = Object.hasOwn(handlers, String(op)) ? handlers[op as Op] : undefined;
     if (handler === undefined) {
-      throw new AgentZipError('AZ_PAGER_REFUSED', { request: String(op), reason: 'no such request' });
+      throw new AgentZipError('AZ_PAGER_REFUSED', { request: String(op), reason: NO_SUCH_REQUEST });
     }
     reply = { ok: await handler(request as never, frame.tail) };
   } catch (error) {

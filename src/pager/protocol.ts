@@ -194,6 +194,9 @@ export interface DeviceLogs {
   readonly writes: DemandReads;
 }
 
+/** The reason of AZ_PAGER_REFUSED from a pager that is older than what it is asked for. */
+export const NO_SUCH_REQUEST = 'no such request';
+
 export interface Requests {
   hello: { request: object; reply: PagerInfo };
   sequence: { request: object; reply: { sequence: number } };

@@ -146,22 +146,6 @@ function expectCgroups({ waits, actuator, frontEnd, corruptPages }: CgroupsRun, 
   for (const { held, left } of waits) expect(left).toBeLessThan(held - 0.8 * MIB * 2 ** 20);
 }
 
-interface RefineRun {
-  /** What a thread of the workers' group gets of a processor that a tool wants too, from 0 to 1. */
-  idle: number;
-  backlog: number;
-  urgent: number;
-  left: string[];
-  type: string;
-}
-
-function expectRefine({ idle, backlog, urgent, left, type }: RefineRun): void {
-  expect(idle).toBeLessThan(0.05);
-  expect(backlog).toBeGreaterThan(idle);
-  expect(urgent).toBeGreaterThan(0.3);
-  expect({ left, type }).toEqual({ left: [], type: 'domain' });
-}
-
 const names = Object.keys(KERNELS) as KernelName[];
 describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (name) => {
   const guest = prepareGuest(KERNELS[name]);
@@ -177,7 +161,6 @@ describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (n
         `${fixtures}/kernel-doctor.mjs`,
         `${fixtures}/kernel-probes.mjs '${JSON.stringify(variants)}'`,
         ...(withCgroups ? [`${fixtures}/kernel-cgroups.mjs '${JSON.stringify({ mib: MIB })}'`] : []),
-        `${fixtures}/kernel-refine-group.mjs`,
       ].join(' && ');
       const { lines, status } = await runInGuest(guest as string, script, { timeoutMs: GUEST_MS });
       expect(status, lines.join('\n')).toBe(0);
@@ -185,7 +168,6 @@ describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (n
         JSON.parse(lines.find((line) => line.startsWith(`{"${key}"`)) ?? '{}') as Record<string, unknown>;
       expectDoctor(said('facts') as unknown as DoctorRun, KNOWN[name]);
       expectProbes(said('probes').probes as Record<string, ProbesRun>, KNOWN[name]);
-      expectRefine(said('refine').refine as unknown as RefineRun);
       if (withCgroups) expectCgroups(said('cgroups').cgroups as CgroupsRun, KNOWN[name]);
     },
   );

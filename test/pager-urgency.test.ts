@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { schedule } from '../src/native/process.js';
-import { CpuGroup, homeIn } from '../src/pager/refine/cpu-group.js';
+import { CpuGroup, mountOf } from '../src/pager/refine/cpu-group.js';
 import { shareAt } from '../src/pager/refine/urgency.js';
 import { launchPager, stopPager, Hog, type TestPager } from './support/pager.js';
 
@@ -12,33 +12,19 @@ test('refinement is idle work until staging fills', () => {
   expect([0, 0.01, 0.02, 0.1, 0.125, 1].map(shareAt)).toEqual(['idle', 'idle', 10, 10, 0, 0]);
 });
 
-test('the cpu controller is found among the mounts, and this process in it', () => {
+test('the cpu controller of cgroup v1 is found among the mounts', () => {
   const line = (path: string, type: string, options: string): string =>
     `31 23 0:28 / ${path} rw,nosuid shared:9 - ${type} ${type} ${options}`;
   const v2 = line('/sys/fs/cgroup', 'cgroup2', 'rw');
   const memory = line('/cg/memory', 'cgroup', 'rw,memory');
-  const cpu = line('/cg/cpu', 'cgroup', 'rw,cpu,cpuacct');
-  const cpuset = line('/cg/cpuset', 'cgroup', 'rw,cpuset');
-  const own = '4:memory:/box\n3:cpuset:/set\n1:cpu,cpuacct:/box/inner\n0::/service\n';
-  expect(homeIn([v2, memory, cpu].join('\n'), own)).toEqual({
-    ...{ version: 1, mount: '/cg/cpu', path: '/cg/cpu/box/inner' },
-  });
-  expect(homeIn([memory, cpuset, v2].join('\n'), own)).toEqual({
-    ...{ version: 2, mount: '/sys/fs/cgroup', path: '/sys/fs/cgroup/service' },
-  });
-  expect(homeIn(v2, '0::/\n')?.path).toBe('/sys/fs/cgroup');
-  expect(homeIn([memory, cpuset].join('\n'), own)).toBeNull();
+  expect(mountOf([v2, memory, line('/cg/cpu', 'cgroup', 'rw,cpu,cpuacct')].join('\n'))).toBe('/cg/cpu');
+  expect(mountOf([v2, memory, line('/cg/cpuset', 'cgroup', 'rw,cpuset')].join('\n'))).toBeNull();
 });
 
 test('threads of the group are told from others, and it leaves nothing', () => {
   const group = CpuGroup.make();
-  const home = homeIn(
-    readFileSync('/proc/self/mountinfo', 'utf8'),
-    readFileSync('/proc/self/cgroup', 'utf8'),
-  );
-  // That of version 2 is tested in a guest: see kernels.test.ts.
-  if (home?.version !== 1) return group?.remove();
-  const { mount } = home;
+  const mount = mountOf(readFileSync('/proc/self/mountinfo', 'utf8'));
+  if (mount === null) return expect(group).toBeNull();
   const [tid] = readdirSync('/proc/self/task');
   const threads = (): string[] => readFileSync(`${mount}/${name}/tasks`, 'utf8').split('\n').slice(0, -1);
   const name = `agentzip-refine-${process.pid}`;

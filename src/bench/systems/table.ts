@@ -49,16 +49,14 @@ export const SYSTEMS: Readonly<Record<SystemName, SystemEntry>> = {
     'AgentZip that compresses pages without a base by themselves, without a dictionary',
     { encoding: { dictionary: false } },
   ),
-  'agentzip-prefetch-predicted': variant(
-    'agentzip-prefetch-predicted',
+  'agentzip-predicted': variant(
+    'agentzip-predicted',
     "AgentZip that prefetches shortly before the model's answer is expected to end",
     { prefetch: { start: 'predicted' } },
   ),
-  'agentzip-prefetch-first-token': variant(
-    'agentzip-prefetch-first-token',
-    'AgentZip that prefetches at the first token',
-    { prefetch: { start: 'first_token' } },
-  ),
+  'agentzip-first-token': variant('agentzip-first-token', 'AgentZip that prefetches at the first token', {
+    prefetch: { start: 'first_token' },
+  }),
   'agentzip-zswap': tiered('zswap'),
   'agentzip-zram': tiered('zram'),
   ...PEERS,

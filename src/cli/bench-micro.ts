@@ -1,7 +1,8 @@
 import { Option } from 'commander';
 import type { BenchOptions } from '../bench/bench.js';
 import { runMicro } from '../bench/micro/micro.js';
-import { MICRO_TIERS, type SwapSettings, ZRAM_ALGORITHMS } from '../bench/micro/result.js';
+import { type SwapSettings, ZRAM_ALGORITHMS } from '../bench/micro/result.js';
+import { type TierName, TIERS } from '../bench/system.js';
 import type { BenchMode } from './bench-modes.js';
 import { whole } from './options.js';
 
@@ -10,7 +11,7 @@ const FAULTS = 4096;
 const ROUNDS = 5;
 
 interface MicroFlags extends BenchOptions {
-  tier: SwapSettings['tier'];
+  tier: TierName;
   zram: SwapSettings['zramAlgorithm'];
   subject: number;
 }
@@ -21,7 +22,7 @@ export const MICRO_MODE: BenchMode<MicroFlags> = {
   description: `measure faults, page-out and restore of AgentZip, zswap and zram by themselves; ${ROUNDS} rounds, or so many (takes --seed and --json)`,
   options: [
     new Option('--tier <tier>', "AgentZip's: pager.tier of its policy")
-      .choices(MICRO_TIERS)
+      .choices(Object.keys(TIERS))
       .default('direct'),
     new Option('--zram <algorithm>', "by which the kernel's zram compresses")
       .choices(ZRAM_ALGORITHMS)

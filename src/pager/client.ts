@@ -31,6 +31,16 @@ interface Waiting {
 const bytesOf = (slots: Uint32Array): Uint8Array =>
   new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
 
+/** The answer; null from a pager that is older than what it is asked for. */
+async function unlessOlder<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof AgentZipError && error.details.reason === NO_SUCH_REQUEST) return null;
+    throw error;
+  }
+}
+
 /**
  * The controller's end of the pager's socket. Requests are answered in any order. When the pager dies and its standby
  * takes over, the client connects to that one, opens the windows that were open, and asks again what was not answered:
@@ -107,24 +117,16 @@ export class PagerClient {
    * SystemError when it may not be looked into, or has just gone; AZ_PAGER_REFUSED when not every fault asks it.
    */
   async demandReads(): Promise<DemandReads | null> {
-    try {
-      const { pid, fd } = await this.request('readLog', {});
-      return SlotLog.of(pid, fd);
-    } catch (error) {
-      if (error instanceof AgentZipError && error.details.reason === NO_SUCH_REQUEST) return null;
-      throw error;
-    }
+    const log = await unlessOlder(this.request('readLog', {}));
+    return log === null ? null : SlotLog.of(log.pid, log.fd);
   }
 
   /** What is read and written from now on until the pager is replaced; null and errors as of `demandReads`. */
   async deviceLogs(): Promise<DeviceLogs | null> {
-    try {
-      const { pid, reads, writes } = await this.request('deviceLogs', {});
-      return { reads: SlotLog.of(pid, reads), writes: SlotLog.of(pid, writes) };
-    } catch (error) {
-      if (error instanceof AgentZipError && error.code === 'AZ_PAGER_REFUSED') return null;
-      throw error;
-    }
+    const logs = await unlessOlder(this.request('deviceLogs', {}));
+    if (logs === null) return null;
+    const { pid, reads, writes } = logs;
+    return { reads: SlotLog.of(pid, reads), writes: SlotLog.of(pid, writes) };
   }
 
   /** See Requests.watch: the sequence to give to `free`. `blocks`: see Claim. */

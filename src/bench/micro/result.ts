@@ -1,19 +1,17 @@
 import type { BenchResult } from '../result.js';
 import { type Spread, spread } from '../stats.js';
-import type { Status } from '../system.js';
+import type { Status, TierName } from '../system.js';
 import type { Round } from './figures.js';
 
 /** Systems of the micro bench, in the order in which they are listed. */
 export const MICRO_SYSTEMS = ['agentzip', 'zswap', 'zram'] as const;
 export type MicroSystem = (typeof MICRO_SYSTEMS)[number];
 
-/** `pager.tier` of the policy. */
-export const MICRO_TIERS = ['direct', 'zswap', 'zram'] as const;
 export const ZRAM_ALGORITHMS = ['lzo-rle', 'lz4', 'zstd'] as const;
 
 /** How the systems are set up. */
 export interface SwapSettings {
-  tier: (typeof MICRO_TIERS)[number];
+  tier: TierName;
   /** Of the kernel's zram by itself. */
   zramAlgorithm: (typeof ZRAM_ALGORITHMS)[number];
 }
@@ -67,7 +65,7 @@ export interface MicroResult {
   rounds: number;
   subjectMiB: number;
   /** AgentZip's. */
-  tier: SwapSettings['tier'];
+  tier: TierName;
   faults: number;
   /** vm.page-cluster: the kernel reads up to 2 to the power of it pages ahead of a fault. */
   pageCluster: number;

@@ -1,4 +1,4 @@
-import type { System, SystemContext, SystemEntry } from '../system.js';
+import type { System, SystemContext, SystemEntry, TierName } from '../system.js';
 import { AgentZipService } from '../systems/agentzip.js';
 import { PeerSystem } from '../systems/peer.js';
 import { swapBytes } from '../systems/swap-size.js';
@@ -29,7 +29,7 @@ export const swaps = ({ tier, zramAlgorithm }: SwapSettings): Readonly<Record<Mi
 });
 
 /** AgentZip with its default policy, but for the tier and the prefetch: off, or on for any number of pages. */
-export const zip = (context: SystemContext, tier: SwapSettings['tier'], prefetch: boolean): System =>
+export const zip = (context: SystemContext, tier: TierName, prefetch: boolean): System =>
   new AgentZipService(context, {
     name: 'agentzip',
     policy: { pager: { tier }, prefetch: { enabled: prefetch, start: 'first_token', maxMiB: 65_536 } },

@@ -107,13 +107,21 @@ interface Claimable {
   blocks?: boolean;
 }
 
-/** Pages that differ in one of these are claimed apart from each other. */
-const KINDS: readonly [sole: boolean, apart: boolean][] = [
-  [true, false],
-  [true, true],
-  [false, false],
-  [false, true],
-];
+/** The indexes of pages that are claimed together: they differ neither in whose they were nor in how soon they will be wanted. */
+function byKind(
+  member: Member,
+  pages: readonly number[],
+): { sole: boolean; apart: boolean; chosen: number[] }[] {
+  const kinds = [true, false].flatMap((sole) =>
+    [false, true].map((apart) => ({ sole, apart, chosen: [] as number[] })),
+  );
+  pages.forEach((page, i) => {
+    const sole = member.wasSole(page);
+    const apart = member.usage.isHot(page, SOON_PHASES);
+    kinds.find((kind) => kind.sole === sole && kind.apart === apart)!.chosen.push(i);
+  });
+  return kinds;
+}
 
 /** Tells the pager whose these are; `accepted` is told of those that it took. Their template pages are found by `look`. */
 export async function claimPages(
@@ -129,10 +137,7 @@ export async function claimPages(
   const templatePages = templatePagesOf(look, pages, base?.addresses.mapper(look.vmas) ?? null);
   const { id: owner, domain } = sandbox;
   const common = { owner, domain, pack: base?.pack ?? null, sequence, blocks };
-  for (const [sole, apart] of KINDS) {
-    const isMeant = (page: number): boolean =>
-      member.wasSole(page) === sole && member.usage.isHot(page, SOON_PHASES) === apart;
-    const chosen = [...pages.keys()].filter((i) => isMeant(pages[i]));
+  for (const { sole, apart, chosen } of byKind(member, pages)) {
     for (let at = 0; at < chosen.length && !signal.aborted; at += BATCH_PAGES) {
       const batch = chosen.slice(at, at + BATCH_PAGES);
       const { stale } = await pager.claim({

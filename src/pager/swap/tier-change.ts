@@ -6,7 +6,7 @@ import type { PagerOptions } from '../options.js';
 import { NO_SWAP_TYPE } from '../protocol.js';
 import { swapOff } from './swap-off.js';
 import { swapOn, takenAway } from './swap-on.js';
-import { readTierFacts, tierObstacle } from './tier-choice.js';
+import { MISSING_TIER, readTierFacts, tierObstacle } from './tier-choice.js';
 import { adoptTier, createTier, type Tier, type TierName, type ZswapOptions } from './tier.js';
 import { notedZram } from './zram-tier.js';
 import { clearZswapRemains } from './zswap-tier.js';
@@ -27,12 +27,11 @@ export interface Changed {
   failure: unknown;
 }
 
-const MISSING = { zswap: 'AZ_ZSWAP_MISSING', zram: 'AZ_ZRAM_MISSING' } as const;
-
 /** AZ_ZSWAP_MISSING, AZ_ZRAM_MISSING when the kernel can not have the tier, as far as can be told before. */
 export function checkTier(name: TierName): void {
   const reason = tierObstacle(name, readTierFacts());
-  if (reason !== null && name !== 'direct') throw new AgentZipError(MISSING[name], { reason });
+  const code = MISSING_TIER[name];
+  if (reason !== null && code !== null) throw new AgentZipError(code, { reason });
 }
 
 /** A device without users may go (a loop device does). Returns what lets go of it. */

@@ -34,6 +34,9 @@ export function sourceRelease(named: string, build: string): string {
   return /\bDebian (\d+\.\d+\.\d+)/.exec(build)?.[1] ?? named;
 }
 
+/** What it is called that a tier can not be had. */
+export const MISSING_TIER = { direct: null, zswap: 'AZ_ZSWAP_MISSING', zram: 'AZ_ZRAM_MISSING' } as const;
+
 /** Why a tier can not be had here, or null. */
 export function tierObstacle(tier: TierName, facts: TierFacts): string | null {
   if (tier === 'direct') return null;

@@ -1,9 +1,7 @@
-import { readTierFacts, tierObstacle, type TierFacts } from '../../pager/swap/tier-choice.js';
+import { MISSING_TIER, readTierFacts, tierObstacle, type TierFacts } from '../../pager/swap/tier-choice.js';
 import { refusal, type Requirement } from './requirement.js';
 
 type Tier = 'direct' | 'zswap' | 'zram';
-
-const MISSING = { direct: null, zswap: 'AZ_ZSWAP_MISSING', zram: 'AZ_ZRAM_MISSING' } as const;
 
 /** Which tiers this host can have, and why not the others; required is the one that `setting`, pager.tier of the policy, names. */
 export function tiers(setting: Tier, facts: TierFacts = readTierFacts()): Requirement[] {
@@ -16,7 +14,7 @@ export function tiers(setting: Tier, facts: TierFacts = readTierFacts()): Requir
       ok: reason === null,
       found: reason ?? (isSet ? 'can be had, and is set' : `can be had; set is ${setting}`),
       needed: `${tier} before the pager's device (pager.tier)`,
-      ...refusal(MISSING[tier], { reason: reason ?? '' }),
+      ...refusal(MISSING_TIER[tier], { reason: reason ?? '' }),
     };
   });
 }

@@ -4,7 +4,7 @@ import { packageRoot } from '../src/paths.js';
 import { prepareGuest, runInGuest } from './support/vm.js';
 import { testRandom } from './support/seed.js';
 
-/** AGENTZIP_VM=long: all of it, which takes guests without KVM an hour or more. Else as many kills as fit into the budget. */
+/** AGENTZIP_VM=long: all 200 kills over ublk, and 50 over fuse-loop, which takes guests without KVM 40 minutes. Else as many as fit into the budget. */
 const long = process.env.AGENTZIP_VM === 'long';
 /** Of one machine. */
 const KILLS = long ? 50 : 20;
@@ -15,6 +15,10 @@ const HANGS = long ? 13 : 2;
 const LEAST = 2;
 /** How long start and end may take in a guest without KVM, on a busy host. */
 const MARGIN_MS = 200_000;
+/** Guests that run at a time: each takes one processor. */
+const AT_ONCE = 2;
+/** What a read may take across a kill, 95 of 100 times. Where few are killed, on a host that does other things, it is only said. */
+const RECOVERY_P95_MS = 500;
 /** The short form is left to one front end; `front-end-conformance` kills the pager of each. */
 const FRONT_ENDS = long
   ? [
@@ -56,12 +60,14 @@ async function killsIn(folder: string, frontEnd: string, seed: number): Promise<
 for (const { frontEnd, machines } of FRONT_ENDS) {
   test.skipIf(guest === null)(
     `over ${frontEnd} no byte is lost when the pager is killed at random moments, hangs, and is killed while it drains`,
-    { timeout: machines * (BUDGET_MS + MARGIN_MS) + 10_000 },
+    { timeout: Math.ceil(machines / AT_ONCE) * (BUDGET_MS + MARGIN_MS) + 10_000 },
     async () => {
       const seed = testRandom('pager-kills').below(2 ** 30);
       const results: Kills[] = [];
-      for (let machine = 0; machine < machines; machine++)
-        results.push(await killsIn(guest as string, frontEnd, seed + machine));
+      for (let first = 0; first < machines; first += AT_ONCE) {
+        const seeds = Array.from({ length: Math.min(AT_ONCE, machines - first) }, (_, i) => seed + first + i);
+        results.push(...(await Promise.all(seeds.map((of) => killsIn(guest as string, frontEnd, of)))));
+      }
       const recoveries = results.flatMap((result) => result.recoveries);
       const sum = (field: 'kills' | 'hung' | 'pagesChecked'): number =>
         results.reduce((total, result) => total + result[field], 0);
@@ -71,6 +77,7 @@ for (const { frontEnd, machines } of FRONT_ENDS) {
           `a read across a kill took ${ms.join(' / ')} ms (p50 / p95 / max)\n`,
       );
       expect(recoveries).toHaveLength(sum('kills'));
+      if (long) expect(ms[1], 'p95 of a read across a kill, ms').toBeLessThan(RECOVERY_P95_MS);
     },
   );
 }

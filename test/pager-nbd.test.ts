@@ -1,5 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { close } from '../src/native/files.js';
+import { pidfdOpen } from '../src/native/process.js';
+import { replaceDescriptor, shutdown, socketPair } from '../src/native/sockets.js';
 import { packageRoot } from '../src/paths.js';
+import { hasUnread } from '../src/pager/front-ends.js';
 import { Ask, NONE } from '../src/pager/requests/channel.js';
 import { Inbox } from '../src/pager/requests/inbox.js';
 import { MAX_IO, Request, REQUEST_MAGIC, Type } from '../src/pager/nbd/protocol.js';
@@ -92,6 +96,28 @@ test('a request to disconnect ends it; bytes that are no request are not taken f
   other.sendRaw(Buffer.alloc(Request.BYTES, 1));
   other.channel.hasRoom(NONE);
   expect(() => other.channel.take()).toThrow(/no request/);
+});
+
+test('what the pager has not read is seen from outside, on the connection that it has now', () => {
+  const self = pidfdOpen(process.pid);
+  const [ours, theirs] = socketPair();
+  const plan = { frontEnd: 'nbd', fd: ours, index: 0, backend: '' } as const;
+  try {
+    expect(hasUnread(plan, self)).toBe(false);
+    // The driver has ended the connection, and nobody sees it.
+    shutdown(theirs);
+    expect(hasUnread(plan, self)).toBe(true);
+    const [next, driver] = socketPair();
+    replaceDescriptor(ours, next);
+    close(next);
+    expect(hasUnread(plan, self)).toBe(false);
+    close(driver);
+    expect(hasUnread(plan, self)).toBe(true);
+    // Of the others the kernel says it itself.
+    expect(hasUnread({ frontEnd: 'fuse-loop', fd: ours }, self)).toBe(false);
+  } finally {
+    for (const fd of [self, ours, theirs]) close(fd);
+  }
 });
 
 /** Only with AGENTZIP_VM=long, as `npm run test:vm` has it: each run kills an NBD pager in `front-end-conformance`. */

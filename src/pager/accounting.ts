@@ -1,5 +1,5 @@
 import { awaitsRefinement, hasBlock, Kind, namesObject } from '../codec/kinds.js';
-import { blockBytes } from '../store/arena.js';
+import { blockBytes } from '../store/size-classes.js';
 import { residentBytes } from '../native/memory.js';
 import { layout, MAX_OWNERS, OWNER_MASK, Super, type Section } from '../store/layout.js';
 import type { Tables } from '../store/tables.js';

@@ -1,7 +1,8 @@
 import type { Workspace } from '../codec/kernels.js';
 import { AgentZipError } from '../errors.js';
-import { read } from '../native/files.js';
+import { close, read } from '../native/files.js';
 import { pidfdGetfd } from '../native/process.js';
+import { isReadable } from '../native/sockets.js';
 import type { Store } from '../store/store.js';
 import type { Channel, ChannelPlan, FrontEndName } from './requests/channel.js';
 import { clearZramRemains } from './swap/zram-tier.js';
@@ -88,6 +89,21 @@ export async function clearRemains(runtimeDir: string): Promise<string[]> {
 /** What a standby needs of the pager's channel while that lives: what it holds itself keeps the device alive. */
 export function inheritChannel(plan: ChannelPlan, pager: number): ChannelPlan {
   return plan.frontEnd === 'ublk' ? plan : { ...plan, fd: pidfdGetfd(pager, plan.fd) };
+}
+
+/**
+ * Has a pager that lives (its pidfd) something to read? Of NBD alone: once a connection has ended, for a request was not answered
+ * in time, the kernel counts what waits for the next one as no request under way.
+ */
+export function hasUnread(plan: ChannelPlan, pager: number): boolean {
+  if (plan.frontEnd !== 'nbd') return false;
+  // Anew each time: the pager has taken another connection since, perhaps.
+  const fd = pidfdGetfd(pager, plan.fd);
+  try {
+    return isReadable(fd);
+  } finally {
+    close(fd);
+  }
 }
 
 /** Bytes of the data loop's workspace that a channel takes, from its beginning. */

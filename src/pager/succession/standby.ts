@@ -6,7 +6,7 @@ import { pidfdGetfd, pidfdKill, pidfdOpen, setThreadPriority } from '../../nativ
 import { exitNow } from '../../native/spawn.js';
 import type { ChannelPlan } from '../requests/channel.js';
 import { Engine } from '../engine.js';
-import { adoptFrontEnd, inheritChannel } from '../front-ends.js';
+import { adoptFrontEnd, hasUnread, inheritChannel } from '../front-ends.js';
 import { bringIn, lockMemory } from '../process/locked-memory.js';
 import type { PagerOptions } from '../options.js';
 import { PagerService } from '../service.js';
@@ -88,12 +88,13 @@ class Vigil {
  * Ends the pager when its device answers nothing: stopped as a whole (SIGSTOP, a debugger) it can not see that it hangs.
  * The device is asked, for the pager itself can tell nothing then. Returns what ends the watch.
  */
-function watch(pager: number, { pid, device }: Succession, log: (line: string) => void): () => void {
+function watch(pager: number, succession: Succession, log: (line: string) => void): () => void {
+  const { pid, device, channel } = succession;
   const watched = {
     answered: () => answered(device),
     waiting: () => {
       const { reads, writes } = inflight(device);
-      return reads + writes;
+      return reads + writes + (unread(channel, pager) ? 1 : 0);
     },
   };
   const end = (): void => {
@@ -171,6 +172,15 @@ export async function standBy(
     service.leaveOrSay();
   }
   return service;
+}
+
+/** Of a pager that has just ended nothing is. */
+function unread(channel: ChannelPlan, pager: number): boolean {
+  try {
+    return hasUnread(channel, pager);
+  } catch {
+    return false;
+  }
 }
 
 function raise(nice: number): void {

@@ -96,7 +96,7 @@ function kindsOf(slot: number): number[] {
 
 test('the store agrees with a shadow copy through writes, discards, refinement and kills', async () => {
   const random = testRandom('store-shadow');
-  bench = new StoreBench({ slots: SLOTS, arenaBytes: 22 * 65536 }, 1 << 20);
+  bench = new StoreBench({ slots: SLOTS, arenaBytes: 32 * 65536 }, 1 << 20);
   const families = Array.from({ length: FAMILIES }, () => makeFamily(random));
   for (let i = 0; i < FAMILIES; i++) {
     const twin = makeFamily(random);

@@ -1,58 +1,28 @@
 import { punchHole } from '../native/files.js';
+import { PAGE } from '../native/libc.js';
 import { memset, reserveWords } from '../native/memory.js';
 import { SEGMENT } from './layout.js';
-
-/** The largest block: a cluster's. */
-export const MAX_BLOCK = SEGMENT / 4;
-
-const UNIT = 16;
-/**
- * Blocks of one segment are equal; the steps keep what rounding up wastes near 5 %. Above a page a segment is divided
- * by whole numbers, for what a few large blocks leave of it is much.
- */
-const CLASS_SIZES = ((): number[] => {
-  const sizes: number[] = [];
-  for (const [upTo, step] of [
-    [512, 32],
-    [1024, 64],
-    [2048, 128],
-    [4096, 256],
-  ]) {
-    for (let size = (sizes.at(-1) ?? 0) + step; size <= upTo; size += step) sizes.push(size);
-  }
-  for (let blocks = 15; blocks >= 4; blocks--) sizes.push(Math.floor(SEGMENT / blocks / UNIT) * UNIT);
-  return sizes;
-})();
-
-/** Class of each length up to MAX_BLOCK. */
-const classOf = Uint8Array.from({ length: MAX_BLOCK + 1 }, (_, length) =>
-  CLASS_SIZES.findIndex((size) => size >= length),
-);
+import { blocksOf, CLASS_SIZES, classOf, PAGE_CLASS, UNIT } from './size-classes.js';
+import { Vacancies } from './vacancies.js';
 
 const SEGMENT_UNITS = SEGMENT / UNIT;
+const SEGMENT_PAGES = SEGMENT / PAGE;
 /** Bitmap words of a segment: enough for its smallest blocks. */
 const BITMAP_WORDS = SEGMENT / CLASS_SIZES[0] / 32;
 const NO_CLASS = 255;
 const NONE = -1;
-/** Whether a segment without blocks still has its memory: staging fills and empties as windows come and go. */
-const Vacancy = { NO: 0, EMPTY: 1, HOLE: 2 } as const;
-/**
- * Segments given back at a time, 1 MiB. A punch costs some 0.4 ms on a virtual machine whatever its length, and faults
- * of sandboxes wait for it.
- */
-const RUN_SEGMENTS = 16;
-/** Its blocks are pages of the file, so that single ones can go back to the kernel. */
-const PAGE_CLASS = CLASS_SIZES.indexOf(4096);
-
-/** Bytes a length takes in the arena. */
-export const blockBytes = (length: number): number => (length === 0 ? 0 : CLASS_SIZES[classOf[length]]);
+const ALL_PAGES = 2 ** SEGMENT_PAGES - 1;
+/** Free pages side by side that are worth a system call, where blocks are smaller than a page: the next block may need them. */
+const LEAST_PAGES = 2;
 
 /**
  * Allocator of page data: segments of 64 KiB, each cut into blocks of one size. Its state lives outside the memory
  * file and is rebuilt from the objects after a restart, so nothing in it needs to survive a crash.
+ *
+ * However many are freed, a class comes to rest with one segment that is not full, its sink: blocks leave it for free ones of
+ * other segments, and move together at its beginning, so that the pages behind them go back to the kernel.
  */
 export class Arena {
-  private readonly segments: number;
   private readonly segmentClass: Uint8Array;
   private readonly freeBlocks: Uint16Array;
   private readonly bitmap: Uint32Array;
@@ -60,18 +30,18 @@ export class Arena {
   private readonly previous: Int32Array;
   /** First segment with a free block, by class. */
   private readonly partial = new Int32Array(CLASS_SIZES.length).fill(NONE);
+  /** The one that is to stay partial. */
+  private readonly sink = new Int32Array(CLASS_SIZES.length).fill(NONE);
   /** Free blocks of partial segments, by class. */
   private readonly freeInClass = new Float64Array(CLASS_SIZES.length);
-  private readonly vacancy: Uint8Array;
-  /** Segments that are empty, the last emptied first. */
-  private empty = NONE;
-  private lastEmpty = NONE;
-  private highSegment = 0;
-  /** Released segments below highSegment: holes in the file. */
-  private holes = NONE;
+  /** Which pages of a segment are holes in the file, the lowest bit for the first. */
+  private readonly holes: Uint16Array;
+  /** 1 when the segment's free pages were looked at since a block of it was freed. */
+  private readonly settled: Uint8Array;
+  private readonly vacancies: Vacancies;
+  /** Class whose sink was looked at last. */
+  private turn = 0;
   private inUse = 0;
-  /** 1 when the free pages of a segment of whole pages are holes. */
-  private readonly sparse: Uint8Array;
 
   /** `fd` and `fileOffset`: where to punch; `address`: where it is mapped; `bytes`: size of the arena. */
   constructor(
@@ -80,14 +50,17 @@ export class Arena {
     private readonly address: number,
     bytes: number,
   ) {
-    this.segments = Math.floor(bytes / SEGMENT);
-    this.segmentClass = new Uint8Array(this.segments).fill(NO_CLASS);
-    this.sparse = new Uint8Array(this.segments).fill(1);
-    this.vacancy = new Uint8Array(this.segments);
-    this.freeBlocks = new Uint16Array(this.segments);
-    this.bitmap = reserveWords(this.segments * BITMAP_WORDS);
-    this.next = new Int32Array(this.segments);
-    this.previous = new Int32Array(this.segments);
+    const segments = Math.floor(bytes / SEGMENT);
+    this.segmentClass = new Uint8Array(segments).fill(NO_CLASS);
+    this.settled = new Uint8Array(segments);
+    this.holes = new Uint16Array(segments);
+    this.freeBlocks = new Uint16Array(segments);
+    this.bitmap = reserveWords(segments * BITMAP_WORDS);
+    this.next = new Int32Array(segments);
+    this.previous = new Int32Array(segments);
+    this.vacancies = new Vacancies(segments, (segment, count) =>
+      punchHole(fd, fileOffset + segment * SEGMENT, count * SEGMENT),
+    );
   }
 
   /** Bytes of blocks handed out. */
@@ -98,46 +71,36 @@ export class Arena {
   /** Offset in 16-byte units of a block for `length` bytes (1 to MAX_BLOCK), or -1 when the arena is full. */
   allocate(length: number): number {
     const sizeClass = classOf[length];
-    let segment = this.partial[sizeClass];
-    if (segment === NONE) {
-      segment = this.takeSegment();
+    if (this.partial[sizeClass] === NONE) {
+      const holes = this.vacancies.haveMemory ? 0 : ALL_PAGES;
+      const segment = this.vacancies.take();
       if (segment === NONE) return -1;
-      this.open(segment, sizeClass);
+      this.open(segment, sizeClass, holes);
     }
-    const block = this.takeBlock(segment);
-    this.freeInClass[sizeClass]--;
-    if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
-    this.inUse += CLASS_SIZES[sizeClass];
-    return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
+    return this.takeFrom(this.partial[sizeClass], sizeClass);
   }
 
   /** What the block held is wiped: its next owner may be another tenant's. */
   free(unit: number, length: number): void {
     memset(this.address + unit * UNIT, 0, length);
     const sizeClass = classOf[length];
-    const segment = Math.floor(unit / SEGMENT_UNITS);
-    const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
+    const segment = segmentOf(unit);
+    const block = blockIn(unit, sizeClass);
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
     if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
     this.freeInClass[sizeClass]++;
-    if (sizeClass === PAGE_CLASS) this.sparse[segment] = 0;
+    this.settled[segment] = 0;
     this.inUse -= CLASS_SIZES[sizeClass];
-    if (this.freeBlocks[segment] === blocksOf(sizeClass)) {
-      this.freeInClass[sizeClass] -= blocksOf(sizeClass);
-      this.unlink(segment, sizeClass);
-      this.segmentClass[segment] = NO_CLASS;
-      this.sparse[segment] = 1;
-      this.addEmpty(segment);
-    }
+    if (this.freeBlocks[segment] === blocksOf(sizeClass)) this.close(segment, sizeClass);
   }
 
   /** Marks a block as taken while a store is rebuilt; call `finishRecovery` after the last. */
   reserve(unit: number, length: number): void {
     const sizeClass = classOf[length];
-    const segment = Math.floor(unit / SEGMENT_UNITS);
-    if (segment >= this.highSegment) this.highSegment = segment + 1;
-    if (this.segmentClass[segment] === NO_CLASS) this.open(segment, sizeClass);
-    const block = ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
+    const segment = segmentOf(unit);
+    if (segment >= this.vacancies.high) this.vacancies.high = segment + 1;
+    if (this.segmentClass[segment] === NO_CLASS) this.open(segment, sizeClass, 0);
+    const block = blockIn(unit, sizeClass);
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] &= ~(1 << (block & 31));
     this.freeInClass[sizeClass]--;
     if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
@@ -145,112 +108,97 @@ export class Arena {
   }
 
   finishRecovery(): void {
-    for (let segment = 0; segment < this.highSegment; segment++) {
-      if (this.segmentClass[segment] === NO_CLASS) this.addEmpty(segment);
+    for (let segment = 0; segment < this.vacancies.high; segment++) {
+      if (this.segmentClass[segment] === NO_CLASS) this.vacancies.add(segment);
     }
-    while (this.empty !== NONE) this.punchRun(this.empty, this.segments);
-    // What a crash left above the last segment in use.
-    const tail = this.highSegment * SEGMENT;
-    if (tail < this.segments * SEGMENT)
-      punchHole(this.fd, this.fileOffset + tail, this.segments * SEGMENT - tail);
+    this.vacancies.clear();
   }
 
   /**
-   * Gives memory back that is no longer needed, with at most `punches` system calls: runs of empty segments, and the
-   * free pages of segments that a few raw pages keep in use. Looks at `limit` of the latter. Returns how many system
-   * calls it took; 0: nothing was left.
+   * Gives memory back that is no longer needed, with at most `punches` system calls or a few more: runs of empty segments, the free
+   * pages of segments that a few raw pages keep in use, and those of one sink, another each time. Looks at `limit` of the raw
+   * ones. Returns how many system calls it took; 0: nothing was left for now.
    */
   trim(punches: number, limit: number): number {
     let left = punches;
-    for (; left > 0 && this.lastEmpty !== NONE; left--) this.punchRun(this.lastEmpty, RUN_SEGMENTS);
+    while (left > 0 && this.vacancies.trim()) left--;
     let segment = this.partial[PAGE_CLASS];
     for (let looked = 0; segment !== NONE && looked < limit && left > 0; looked++) {
-      if (this.sparse[segment] === 0) left -= this.punchFreePages(segment);
+      left -= this.punchFreePages(segment, PAGE_CLASS);
       segment = this.next[segment];
     }
+    this.turn = (this.turn + 1) % CLASS_SIZES.length;
+    const sink = this.sink[this.turn];
+    if (sink !== NONE && left > 0) left -= this.punchFreePages(sink, this.turn);
     return punches - left;
   }
 
   /**
-   * A better place for a block, or -1 when it sits well: its segment is at least a quarter empty, and the others of its
-   * class have room for all that is left in it. The caller copies, then frees the old block.
+   * A better place for a block, or -1 when it sits well. It does not in its class's sink, nor in a segment of which a quarter is free,
+   * when the others have room for all that is left in it. The caller copies, then frees the old block.
    */
   relocate(unit: number, length: number): number {
     const sizeClass = classOf[length];
-    const segment = Math.floor(unit / SEGMENT_UNITS);
-    const blocks = blocksOf(sizeClass);
+    const segment = segmentOf(unit);
     const free = this.freeBlocks[segment];
-    if (sizeClass === PAGE_CLASS || free * 4 < blocks) return -1;
-    if (this.freeInClass[sizeClass] - free < blocks - free) return -1;
+    if (sizeClass === PAGE_CLASS || free === 0) return -1;
+    const isSink = this.isSink(segment, sizeClass);
+    const used = blocksOf(sizeClass) - free;
+    const elsewhere = this.freeInClass[sizeClass] - free;
+    // Beyond as many blocks as are in use: then one below is free.
+    if (elsewhere === 0) return blockIn(unit, sizeClass) < used ? -1 : this.takeFrom(segment, sizeClass);
+    const head = this.partial[sizeClass];
+    const target = head === segment ? this.next[segment] : head;
+    // Never to an emptier one, whose blocks would come back here.
+    const isEmptied = free * 4 >= used + free && elsewhere >= used && this.freeBlocks[target] < free;
+    if (!isEmptied && !isSink) return -1;
+    return this.takeFrom(target, sizeClass);
+  }
+
+  /** Is this partial segment the class's sink? The emptiest is, as far as it was seen, and the last that blocks are taken from. */
+  private isSink(segment: number, sizeClass: number): boolean {
+    const known = this.sink[sizeClass];
+    if (known === segment) return true;
+    if (known !== NONE && this.freeBlocks[segment] <= this.freeBlocks[known]) return false;
     this.unlink(segment, sizeClass);
-    const target = this.allocate(length);
     this.linkLast(segment, sizeClass);
-    return target;
-  }
-
-  private takeSegment(): number {
-    let segment = this.empty;
-    if (segment !== NONE) this.removeEmpty(segment);
-    else if (this.holes !== NONE) {
-      segment = this.holes;
-      this.holes = this.next[segment];
-    } else segment = this.highSegment < this.segments ? this.highSegment++ : NONE;
-    if (segment !== NONE) this.vacancy[segment] = Vacancy.NO;
-    return segment;
-  }
-
-  private addEmpty(segment: number): void {
-    this.vacancy[segment] = Vacancy.EMPTY;
-    this.next[segment] = this.empty;
-    this.previous[segment] = NONE;
-    if (this.empty === NONE) this.lastEmpty = segment;
-    else this.previous[this.empty] = segment;
-    this.empty = segment;
-  }
-
-  private removeEmpty(segment: number): void {
-    const before = this.previous[segment];
-    const after = this.next[segment];
-    if (before === NONE) this.empty = after;
-    else this.next[before] = after;
-    if (after === NONE) this.lastEmpty = before;
-    else this.previous[after] = before;
+    this.sink[sizeClass] = segment;
+    return true;
   }
 
   /** Gives the free pages of a segment back, run by run; returns in how many. */
-  private punchFreePages(segment: number): number {
-    const free = this.bitmap[segment * BITMAP_WORDS];
+  private punchFreePages(segment: number, sizeClass: number): number {
+    if (this.settled[segment] === 1) return 0;
+    const free = this.freePages(segment, sizeClass) & ~this.holes[segment];
+    const least = sizeClass === PAGE_CLASS ? 1 : LEAST_PAGES;
     let runs = 0;
-    for (let block = 0; block < blocksOf(PAGE_CLASS); block++) {
-      const first = block;
-      while ((free & (1 << block)) !== 0) block++;
-      if (block === first) continue;
-      punchHole(this.fd, this.fileOffset + segment * SEGMENT + first * 4096, (block - first) * 4096);
+    for (let page = 0; page < SEGMENT_PAGES; page++) {
+      const first = page;
+      while ((free & (1 << page)) !== 0) page++;
+      if (page - first < least) continue;
+      punchHole(this.fd, this.fileOffset + segment * SEGMENT + first * PAGE, (page - first) * PAGE);
+      this.holes[segment] |= (1 << page) - (1 << first);
       runs++;
     }
-    this.sparse[segment] = 1;
+    this.settled[segment] = 1;
     return runs;
   }
 
-  /** Gives an empty segment and its empty neighbours back, at most `limit` of them. */
-  private punchRun(segment: number, limit: number): void {
-    const isEmpty = (at: number): boolean => this.vacancy[at] === Vacancy.EMPTY;
-    let from = segment;
-    let to = segment + 1;
-    while (to - from < limit && from > 0 && isEmpty(from - 1)) from--;
-    while (to - from < limit && to < this.segments && isEmpty(to)) to++;
-    punchHole(this.fd, this.fileOffset + from * SEGMENT, (to - from) * SEGMENT);
-    for (let at = from; at < to; at++) {
-      this.removeEmpty(at);
-      this.vacancy[at] = Vacancy.HOLE;
-      this.next[at] = this.holes;
-      this.holes = at;
+  /** The pages of a segment that no block in use touches, the lowest bit for the first. */
+  private freePages(segment: number, sizeClass: number): number {
+    let pages = ALL_PAGES;
+    for (let block = 0; block < blocksOf(sizeClass); block++) {
+      if ((this.bitmap[segment * BITMAP_WORDS + (block >> 5)] & (1 << (block & 31))) === 0)
+        pages &= ~pagesOf(block, sizeClass);
     }
+    return pages;
   }
 
-  private open(segment: number, sizeClass: number): void {
+  private open(segment: number, sizeClass: number, holes: number): void {
     const blocks = blocksOf(sizeClass);
     this.segmentClass[segment] = sizeClass;
+    this.holes[segment] = holes;
+    this.settled[segment] = 0;
     this.freeBlocks[segment] = blocks;
     this.freeInClass[sizeClass] += blocks;
     for (let word = 0; word < BITMAP_WORDS; word++) {
@@ -258,6 +206,24 @@ export class Arena {
       this.bitmap[segment * BITMAP_WORDS + word] = left >= 32 ? 0xffffffff : left > 0 ? 2 ** left - 1 : 0;
     }
     this.link(segment, sizeClass);
+  }
+
+  /** The segment's last block is free. */
+  private close(segment: number, sizeClass: number): void {
+    this.freeInClass[sizeClass] -= this.freeBlocks[segment];
+    this.unlink(segment, sizeClass);
+    this.segmentClass[segment] = NO_CLASS;
+    this.vacancies.add(segment);
+  }
+
+  /** The lowest free block of a partial segment, as `allocate` names it. */
+  private takeFrom(segment: number, sizeClass: number): number {
+    const block = this.takeBlock(segment);
+    this.holes[segment] &= ~pagesOf(block, sizeClass);
+    this.freeInClass[sizeClass]--;
+    if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
+    this.inUse += CLASS_SIZES[sizeClass];
+    return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
   }
 
   private takeBlock(segment: number): number {
@@ -295,7 +261,19 @@ export class Arena {
     if (before === NONE) this.partial[sizeClass] = after;
     else this.next[before] = after;
     if (after !== NONE) this.previous[after] = before;
+    if (this.sink[sizeClass] === segment) this.sink[sizeClass] = NONE;
   }
 }
 
-const blocksOf = (sizeClass: number): number => Math.floor(SEGMENT / CLASS_SIZES[sizeClass]);
+const segmentOf = (unit: number): number => Math.floor(unit / SEGMENT_UNITS);
+
+/** Which block of its segment it is. */
+const blockIn = (unit: number, sizeClass: number): number =>
+  ((unit % SEGMENT_UNITS) * UNIT) / CLASS_SIZES[sizeClass];
+
+/** The pages of its segment that a block touches, the lowest bit for the first. */
+function pagesOf(block: number, sizeClass: number): number {
+  const from = block * CLASS_SIZES[sizeClass];
+  const last = Math.floor((from + CLASS_SIZES[sizeClass] - 1) / PAGE);
+  return (2 << last) - (1 << Math.floor(from / PAGE));
+}

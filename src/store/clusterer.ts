@@ -3,7 +3,7 @@ import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
 import { digestMaker, ZstdCompressor } from '../native/zstd.js';
-import { blockBytes, MAX_BLOCK } from './arena.js';
+import { blockBytes, MAX_BLOCK } from './size-classes.js';
 import { ClusterGroup } from './cluster-group.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { digestOf, openDictionary } from './dictionaries.js';

@@ -8,7 +8,7 @@ export interface Geometry {
   arenaBytes: number;
 }
 
-export const FORMAT_VERSION = 8;
+export const FORMAT_VERSION = 9;
 export const MAGIC = 0x53545a41; // "AZTS"
 
 /** Sandboxes known at a time, trust domains with objects, template packs in use. Ids start at 1; 0 is "nobody". */

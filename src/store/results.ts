@@ -1,4 +1,4 @@
-import { MAX_BLOCK } from './arena.js';
+import { MAX_BLOCK } from './size-classes.js';
 import { MAX_CLUSTER } from './layout.js';
 import { MAX_CLUSTER_BASES } from './references.js';
 

@@ -3,7 +3,7 @@ import { canBeBase, hasBlock, isCluster, Kind, namesDictionary } from '../../src
 import { Workspace } from '../../src/codec/kernels.js';
 import { memfdCreate, view } from '../../src/native/memory.js';
 import { DEFAULT_POLICY } from '../../src/policy/defaults.js';
-import { blockBytes } from '../../src/store/arena.js';
+import { blockBytes } from '../../src/store/size-classes.js';
 import { Clusterer } from '../../src/store/clusterer.js';
 import { DEPTH, depthOf } from '../../src/store/chains.js';
 import { openDictionary } from '../../src/store/dictionaries.js';

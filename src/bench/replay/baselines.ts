@@ -3,7 +3,7 @@ import { PAGE } from '../../native/libc.js';
 import { loadLz4 } from '../../native/lz4.js';
 import { threadCpuMs } from '../../native/process.js';
 import { ZstdCompressor } from '../../native/zstd.js';
-import { blockBytes } from '../../store/arena.js';
+import { blockBytes } from '../../store/size-classes.js';
 
 /** What another way to keep the same pages takes. Same-filled pages cost nothing in any. */
 export interface BaselineResult {

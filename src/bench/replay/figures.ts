@@ -1,6 +1,6 @@
 import { hasBlock, Kind } from '../../codec/kinds.js';
 import { PAGE } from '../../native/libc.js';
-import { blockBytes } from '../../store/arena.js';
+import { blockBytes } from '../../store/size-classes.js';
 import { Super } from '../../store/layout.js';
 import { templateBaseAt, templateBases } from '../../store/references.js';
 import type { Tables } from '../../store/tables.js';

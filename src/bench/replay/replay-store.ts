@@ -20,8 +20,8 @@ import { createVolatile, memoryBytes, Volatile, type VolatileMapping } from '../
 /** Results between two commits, and what is looked at when house is kept: as the pager's threads have it. */
 const RESULTS_A_RING = 16;
 const HOUSE = { objects: 4000, punches: 1024, segments: 64 };
-/** Least rounds: each moves what the one before has made room for. */
-const ROUNDS = 12;
+/** Least rounds: each moves what the one before has made room for, and looks at another sink. In the pager, some seconds. */
+const ROUNDS = 100;
 /** Room for what rounding up to blocks costs when every page stays raw. */
 const ARENA_SLACK = 64 << 20;
 

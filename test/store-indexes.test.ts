@@ -172,6 +172,19 @@ test('the sketch index forgets few while it grows, the oldest first, and keeps t
   expect(kept).toBeGreaterThan(750);
 });
 
+test('the sketch index shrinks wherever its growth has stopped', () => {
+  const { index, features } = sketches(8000);
+  // It is left alone while half of it would not do, and may just be growing by a quarter.
+  const least = index.used().length;
+  for (let id = 1; id <= 8000; id++) {
+    index.insert(features, 4 * id, 7, id, id);
+    if (id % 100 !== 0) continue;
+    while (index.shrink(1));
+    expect(index.used().length, `after ${id}`).toBeLessThan(3.5 * least);
+    for (let old = 1; old < id; old += 7) index.insert(features, 4 * old, 7, old, id);
+  }
+});
+
 test('a page that gets another id takes the place of what it had in the sketch index', () => {
   const { index, features, finds, found } = sketches(3000);
   for (let id = 1; id <= 1000; id++) index.insert(features, 4 * id, 7, id, 1000);

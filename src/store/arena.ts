@@ -14,6 +14,8 @@ const NONE = -1;
 const ALL_PAGES = 2 ** SEGMENT_PAGES - 1;
 /** Free pages side by side that are worth a system call, where blocks are smaller than a page: the next block may need them. */
 const LEAST_PAGES = 2;
+/** Turns of housekeeping, of 50 ms each, in which nothing of a segment of pages was freed. */
+const QUIET_TURNS = 1;
 
 /**
  * Allocator of page data: segments of 64 KiB, each cut into blocks of one size. Its state lives outside the memory
@@ -36,11 +38,12 @@ export class Arena {
   private readonly freeInClass = new Float64Array(CLASS_SIZES.length);
   /** Which pages of a segment are holes in the file, the lowest bit for the first. */
   private readonly holes: Uint16Array;
-  /** 1 when the segment's free pages were looked at since a block of it was freed. */
-  private readonly settled: Uint8Array;
+  /** Turn in which a block of the segment was freed last; 0 when its free pages have been looked at since. */
+  private readonly freedIn: Uint32Array;
+  private turn = 1;
   private readonly vacancies: Vacancies;
   /** Class whose sink was looked at last. */
-  private turn = 0;
+  private lastSink = 0;
   private inUse = 0;
 
   /** `fd` and `fileOffset`: where to punch; `address`: where it is mapped; `bytes`: size of the arena. */
@@ -52,7 +55,7 @@ export class Arena {
   ) {
     const segments = Math.floor(bytes / SEGMENT);
     this.segmentClass = new Uint8Array(segments).fill(NO_CLASS);
-    this.settled = new Uint8Array(segments);
+    this.freedIn = new Uint32Array(segments);
     this.holes = new Uint16Array(segments);
     this.freeBlocks = new Uint16Array(segments);
     this.bitmap = reserveWords(segments * BITMAP_WORDS);
@@ -89,7 +92,7 @@ export class Arena {
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
     if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
     this.freeInClass[sizeClass]++;
-    this.settled[segment] = 0;
+    this.freedIn[segment] = this.turn;
     this.inUse -= CLASS_SIZES[sizeClass];
     if (this.freeBlocks[segment] === blocksOf(sizeClass)) this.close(segment, sizeClass);
   }
@@ -114,6 +117,11 @@ export class Arena {
     this.vacancies.clear();
   }
 
+  /** Begins another turn of housekeeping. */
+  age(): void {
+    this.turn++;
+  }
+
   /**
    * Gives memory back that is no longer needed, with at most `punches` system calls or a few more: runs of empty segments, the free
    * pages of segments that a few raw pages keep in use, and those of one sink, another each time. Looks at `limit` of the raw
@@ -124,12 +132,13 @@ export class Arena {
     while (left > 0 && this.vacancies.trim()) left--;
     let segment = this.partial[PAGE_CLASS];
     for (let looked = 0; segment !== NONE && looked < limit && left > 0; looked++) {
-      left -= this.punchFreePages(segment, PAGE_CLASS);
+      // While a window's pages are refined they go one by one, and soon the segment is empty.
+      if (this.turn - this.freedIn[segment] > QUIET_TURNS) left -= this.punchFreePages(segment, PAGE_CLASS);
       segment = this.next[segment];
     }
-    this.turn = (this.turn + 1) % CLASS_SIZES.length;
-    const sink = this.sink[this.turn];
-    if (sink !== NONE && left > 0) left -= this.punchFreePages(sink, this.turn);
+    this.lastSink = (this.lastSink + 1) % CLASS_SIZES.length;
+    const sink = this.sink[this.lastSink];
+    if (sink !== NONE && left > 0) left -= this.punchFreePages(sink, this.lastSink);
     return punches - left;
   }
 
@@ -168,7 +177,7 @@ export class Arena {
 
   /** Gives the free pages of a segment back, run by run; returns in how many. */
   private punchFreePages(segment: number, sizeClass: number): number {
-    if (this.settled[segment] === 1) return 0;
+    if (this.freedIn[segment] === 0) return 0;
     const free = this.freePages(segment, sizeClass) & ~this.holes[segment];
     const least = sizeClass === PAGE_CLASS ? 1 : LEAST_PAGES;
     let runs = 0;
@@ -180,7 +189,7 @@ export class Arena {
       this.holes[segment] |= (1 << page) - (1 << first);
       runs++;
     }
-    this.settled[segment] = 1;
+    this.freedIn[segment] = 0;
     return runs;
   }
 
@@ -198,7 +207,7 @@ export class Arena {
     const blocks = blocksOf(sizeClass);
     this.segmentClass[segment] = sizeClass;
     this.holes[segment] = holes;
-    this.settled[segment] = 0;
+    this.freedIn[segment] = this.turn;
     this.freeBlocks[segment] = blocks;
     this.freeInClass[sizeClass] += blocks;
     for (let word = 0; word < BITMAP_WORDS; word++) {

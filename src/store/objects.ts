@@ -146,11 +146,12 @@ export class Objects {
   }
 
   /**
-   * Moves objects out of nearly empty segments, so that these go back to the kernel: looks at `limit` objects a call
-   * and goes on where the last call ended. A worker that reads an object meanwhile finds other bytes than its hash.
+   * Moves objects out of nearly empty segments, so that these go back to the kernel: looks at `limit` objects a call, a turn of
+   * housekeeping, and goes on where the last call ended. A worker that reads an object meanwhile finds other bytes than its hash.
    */
   compact(limit: number): void {
     const { tables } = this;
+    this.arena.age();
     const high = tables.superblock[Super.HIGH_OBJECT];
     for (let looked = Math.min(limit, high); looked > 0; looked--) {
       this.cursor = tables.objectUse.next(this.cursor + 1);

@@ -108,12 +108,13 @@ export class SketchIndex {
   /** Makes the index smaller, a step a call, when half of it would do for `ids`; true while there is something to do. */
   shrink(ids: number): boolean {
     const buckets = this.words[BUCKETS];
-    if (this.words[NEXT] === 0) {
+    const next = this.words[NEXT];
+    if (next === 0 || next > buckets) {
       const wanted = Math.max(LEAST_BUCKETS, Math.ceil(bucketsFor(ids) * GROWTH));
       if (wanted > buckets / 2) return false;
-      this.resize(wanted);
+      // Growth that is under way must come to its end first; perhaps no insert will see to that any more.
+      if (next === 0) this.resize(wanted);
     }
-    if (this.words[NEXT] > buckets) return false;
     this.move(STEP);
     return true;
   }

@@ -17,7 +17,7 @@ const fixture = (name: string, options: object): string =>
   `${process.execPath} ${packageRoot}/test/fixtures/${name}.mjs '${JSON.stringify(options)}'`;
 
 test.skipIf(guest === null)(
-  'the tier changes while sandboxes wait, or stays when it must; the pager dies meanwhile; tools find all as it was',
+  'the tier changes while sandboxes wait, or stays when it must; the pager dies meanwhile; tools find all as it was, tenants share nothing',
   { timeout: GUEST_MS + 10_000 },
   async () => {
     const kills = LONG ? ['zswap', 'change'] : ['change'];
@@ -28,8 +28,10 @@ test.skipIf(guest === null)(
     const { steps } = found;
     expect(found).toMatchObject({ corruptPages: 0, takeovers: kills.length });
     expect(steps.map(({ tier }: { tier: string }) => tier)).toEqual(['direct', 'zswap', 'zram', 'direct']);
-    for (const { tier, held, written } of steps) {
+    for (const { tier, held, written, duplicates } of steps) {
       expect(written, tier).toBeGreaterThan(PAGES);
+      // Of the twin; the fixture sees to it that none is the other tenant's.
+      expect(duplicates, tier).toBeGreaterThan(0.8 * PAGES);
       if (tier !== 'direct') expect(held, tier).toBeGreaterThan(PAGES);
     }
   },

@@ -3,22 +3,20 @@ import { expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
 import { testRandom } from './support/seed.js';
-import { prepareGuest, runInGuest, type GuestRun } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest, type GuestRun } from './support/vm.js';
 
 const PARTS = ['geometry', 'ordering', 'flush', 'emptying', 'corruption', 'torture'];
 const MARGIN_MS = 240_000;
 
 /**
  * One line a front end. This host's kernel need not have all of them; a guest without KVM is slow, so it does less there.
- * AGENTZIP_VM=long: also on the kernel that has no better one than NBD.
+ * LONG: also on the kernel that has no better one than NBD.
  */
 const RUNS: readonly { frontEnd: string; kernel: KernelName | null; operations: number; kills: number }[] = [
   { frontEnd: 'fuse-loop', kernel: null, operations: 3000, kills: 2 },
   { frontEnd: 'ublk', kernel: '6.12 for clouds', operations: 800, kills: 1 },
   { frontEnd: 'nbd', kernel: '6.12 for clouds', operations: 800, kills: 1 },
-  ...(process.env.AGENTZIP_VM === 'long'
-    ? ([{ frontEnd: 'nbd', kernel: '6.1', operations: 800, kills: 1 }] as const)
-    : []),
+  ...(LONG ? ([{ frontEnd: 'nbd', kernel: '6.1', operations: 800, kills: 1 }] as const) : []),
 ];
 
 async function conform(guest: string | null, options: object): Promise<GuestRun> {

@@ -4,10 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
 import { compileProbes } from './support/probes.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
-/** AGENTZIP_VM=long: all of it on all of them. Else what differs from kernel to kernel, and the cgroups on the oldest. */
-const LONG = process.env.AGENTZIP_VM === 'long';
 /** A guest without KVM, on a busy host. */
 const GUEST_MS = 400_000;
 const MIB = 4;
@@ -146,6 +144,7 @@ function expectCgroups({ waits, actuator, frontEnd, corruptPages }: CgroupsRun, 
   for (const { held, left } of waits) expect(left).toBeLessThan(held - 0.8 * MIB * 2 ** 20);
 }
 
+// Else what differs from kernel to kernel, and the cgroups on the oldest.
 const names = Object.keys(KERNELS) as KernelName[];
 describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (name) => {
   const guest = prepareGuest(KERNELS[name]);

@@ -10,7 +10,7 @@ import { MAX_IO, Request, REQUEST_MAGIC, Type } from '../src/pager/nbd/protocol.
 import { playNbd } from './support/nbd-channel.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
 const SLOTS = 2048;
 const EINVAL = 22;
@@ -120,8 +120,6 @@ test('what the pager has not read is seen from outside, on the connection that i
   }
 });
 
-/** Only with AGENTZIP_VM=long, as `npm run test:vm` has it: each run kills an NBD pager in `front-end-conformance`. */
-const LONG = process.env.AGENTZIP_VM === 'long';
 const GUEST_MS = 900_000;
 /** Memory of the process that checks its pages. */
 const MIB = 4;

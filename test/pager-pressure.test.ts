@@ -2,17 +2,16 @@ import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
 import { testRandom } from './support/seed.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
-/** AGENTZIP_VM=long: as long as the aim says. */
-const long = process.env.AGENTZIP_VM === 'long';
-const SECONDS = long ? 120 : 25;
+/** LONG: as long as the aim says. */
+const SECONDS = LONG ? 120 : 25;
 const MEMORY_MIB = 512;
 const OVER_MIB = 100;
 /** To start, to fill memory and to page all of it in again in a guest without KVM, on a busy host. */
 const MARGIN_MS = 240_000;
 /** The aim; the short form only tells a pager that answers from one that waits for memory. */
-const P99_MS = long ? 100 : 500;
+const P99_MS = LONG ? 100 : 500;
 
 /** Not over fuse-loop, which can hang: see docs/operating.md, "When the machine runs out of memory". */
 const RUNS: readonly { kernel: KernelName; frontEnd: string; p99Ms: number }[] = [
@@ -21,7 +20,7 @@ const RUNS: readonly { kernel: KernelName; frontEnd: string; p99Ms: number }[] =
   { kernel: '6.1', frontEnd: 'nbd', p99Ms: 500 },
 ];
 
-describe.each(long ? RUNS : RUNS.slice(0, 1))(
+describe.each(LONG ? RUNS : RUNS.slice(0, 1))(
   "over $frontEnd of Debian's $kernel",
   ({ kernel, frontEnd, p99Ms }) => {
     const guest = prepareGuest(KERNELS[kernel]);

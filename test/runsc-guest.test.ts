@@ -2,19 +2,19 @@ import { describe, expect, test } from 'vitest';
 import type { EncodingCounts } from '../src/pager/protocol.js';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
 const MIB = 8;
 /** A guest without KVM, on a busy host. */
 const GUEST_MS = 400_000;
 
-/** AGENTZIP_VM=long: also where memory.reclaim takes no swappiness. */
+/** `long`: also where memory.reclaim takes no swappiness. */
 const RUNS: readonly { kernel: KernelName; frontEnd: string; long: boolean }[] = [
   { kernel: '6.12 for clouds', frontEnd: 'ublk', long: false },
   { kernel: '6.1', frontEnd: 'nbd', long: true },
 ];
 
-const runs = RUNS.filter(({ long }) => !long || process.env.AGENTZIP_VM === 'long');
+const runs = RUNS.filter(({ long }) => !long || LONG);
 describe.each(runs)("over memory.reclaim of Debian's $kernel", ({ kernel, frontEnd }) => {
   const guest = prepareGuest(KERNELS[kernel]);
 

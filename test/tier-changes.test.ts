@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
 const MIB = 1;
 const PAGES = MIB * 256;
-/** AGENTZIP_VM=long: the pager dies behind zswap too, and the demo runs on both tiers. */
-const LONG = process.env.AGENTZIP_VM === 'long';
 /** A guest without KVM, on a busy host. */
 const GUEST_MS = 500_000;
 const DEMO_MS = 1_200_000;
@@ -20,6 +18,7 @@ test.skipIf(guest === null)(
   'the tier changes while sandboxes wait, or stays when it must; the pager dies meanwhile; tools find all as it was, tenants share nothing',
   { timeout: GUEST_MS + 10_000 },
   async () => {
+    // Behind zswap too, or only while nothing is swap.
     const kills = LONG ? ['zswap', 'change'] : ['change'];
     const script = fixture('tier-changes', { frontEnd: 'ublk', mib: MIB, kills });
     const { lines, status } = await runInGuest(guest!, script, { timeoutMs: GUEST_MS });

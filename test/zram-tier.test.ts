@@ -2,13 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
 import { testRandom } from './support/seed.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
 const MIB = 4;
 const PAGES = 256;
 const BYTES = PAGES * 4096;
-/** AGENTZIP_VM=long: the tier alone too, with kills of the pager and of it and its standby, on both kernels. Else the whole product in a wait. */
-const LONG = process.env.AGENTZIP_VM === 'long';
 /** A guest without KVM, on a busy host. */
 const GUEST_MS = LONG ? 600_000 : 240_000;
 
@@ -17,6 +15,7 @@ const RUNS: readonly { kernel: KernelName; frontEnd: string }[] = [
   { kernel: '6.1', frontEnd: 'nbd' },
 ];
 
+// LONG: the tier alone too, with kills of the pager and of it and its standby, on both kernels; else the whole product in a wait.
 describe.each(LONG ? RUNS : RUNS.slice(0, 1))("zram of Debian's $kernel", ({ kernel, frontEnd }) => {
   const guest = prepareGuest(KERNELS[kernel]);
 

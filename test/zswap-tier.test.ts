@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../src/paths.js';
 import { KERNELS, type KernelName } from './support/kernels.js';
-import { prepareGuest, runInGuest } from './support/vm.js';
+import { LONG, prepareGuest, runInGuest } from './support/vm.js';
 
 const MIB = 1;
 /** A guest without KVM, on a busy host. */
 const GUEST_MS = 600_000;
 
-/** The kernels for clouds have no zswap. AGENTZIP_VM=long: also where zswap writes back all that it holds, by its limit. */
+/** The kernels for clouds have no zswap. `long`: also where zswap writes back all that it holds, by its limit. */
 const RUNS: readonly { kernel: KernelName; frontEnd: string; long: boolean }[] = [
   { kernel: '6.12', frontEnd: 'ublk', long: false },
   { kernel: '6.1', frontEnd: 'nbd', long: true },
 ];
 
-const runs = RUNS.filter(({ long }) => !long || process.env.AGENTZIP_VM === 'long');
+const runs = RUNS.filter(({ long }) => !long || LONG);
 describe.each(runs)("zswap of Debian's $kernel", ({ kernel, frontEnd }) => {
   const guest = prepareGuest(KERNELS[kernel]);
 

@@ -18,6 +18,9 @@ export interface GuestOptions {
   timeoutMs: number;
 }
 
+/** AGENTZIP_VM=long, as `npm run test:vm` has it: all of what is done in guests. Else what `npm test` has time for. */
+export const LONG = process.env.AGENTZIP_VM === 'long';
+
 /** Debian's; not on the PATH. */
 const VIRTIOFSD = '/usr/lib/qemu/virtiofsd';
 const SOCKET_MS = 5_000;

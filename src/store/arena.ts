@@ -30,8 +30,9 @@ export class Arena {
   private readonly bitmap: Uint32Array;
   private readonly next: Int32Array;
   private readonly previous: Int32Array;
-  /** First segment with a free block, by class. */
+  /** First and last segment with a free block, by class. */
   private readonly partial = new Int32Array(CLASS_SIZES.length).fill(NONE);
+  private readonly lastPartial = new Int32Array(CLASS_SIZES.length).fill(NONE);
   /** The one that is to stay partial. */
   private readonly sink = new Int32Array(CLASS_SIZES.length).fill(NONE);
   /** Free blocks of partial segments, by class. */
@@ -91,6 +92,11 @@ export class Arena {
     const block = blockIn(unit, sizeClass);
     this.bitmap[segment * BITMAP_WORDS + (block >> 5)] |= 1 << (block & 31);
     if (this.freeBlocks[segment]++ === 0) this.link(segment, sizeClass);
+    else if (sizeClass === PAGE_CLASS && this.freedIn[segment] === 0) {
+      // What `trim` is to look at comes first.
+      this.unlink(segment, sizeClass);
+      this.link(segment, sizeClass);
+    }
     this.freeInClass[sizeClass]++;
     this.freedIn[segment] = this.turn;
     this.inUse -= CLASS_SIZES[sizeClass];
@@ -131,10 +137,16 @@ export class Arena {
     let left = punches;
     while (left > 0 && this.vacancies.trim()) left--;
     let segment = this.partial[PAGE_CLASS];
-    for (let looked = 0; segment !== NONE && looked < limit && left > 0; looked++) {
+    for (let looked = 0; left > 0 && looked < limit && segment !== NONE; looked++) {
+      if (this.freedIn[segment] === 0) break;
+      const next = this.next[segment];
       // While a window's pages are refined they go one by one, and soon the segment is empty.
-      if (this.turn - this.freedIn[segment] > QUIET_TURNS) left -= this.punchFreePages(segment, PAGE_CLASS);
-      segment = this.next[segment];
+      if (this.turn - this.freedIn[segment] > QUIET_TURNS) {
+        left -= this.punchFreePages(segment, PAGE_CLASS);
+        this.unlink(segment, PAGE_CLASS);
+        this.linkLast(segment, PAGE_CLASS);
+      }
+      segment = next;
     }
     this.lastSink = (this.lastSink + 1) % CLASS_SIZES.length;
     const sink = this.sink[this.lastSink];
@@ -250,18 +262,19 @@ export class Arena {
     const head = this.partial[sizeClass];
     this.next[segment] = head;
     this.previous[segment] = NONE;
-    if (head !== NONE) this.previous[head] = segment;
+    if (head === NONE) this.lastPartial[sizeClass] = segment;
+    else this.previous[head] = segment;
     this.partial[sizeClass] = segment;
   }
 
   /** Links a segment where it is taken last. */
   private linkLast(segment: number, sizeClass: number): void {
-    let last = this.partial[sizeClass];
+    const last = this.lastPartial[sizeClass];
     if (last === NONE) return this.link(segment, sizeClass);
-    while (this.next[last] !== NONE) last = this.next[last];
     this.next[last] = segment;
     this.previous[segment] = last;
     this.next[segment] = NONE;
+    this.lastPartial[sizeClass] = segment;
   }
 
   private unlink(segment: number, sizeClass: number): void {
@@ -269,7 +282,8 @@ export class Arena {
     const after = this.next[segment];
     if (before === NONE) this.partial[sizeClass] = after;
     else this.next[before] = after;
-    if (after !== NONE) this.previous[after] = before;
+    if (after === NONE) this.lastPartial[sizeClass] = before;
+    else this.previous[after] = before;
     if (this.sink[sizeClass] === segment) this.sink[sizeClass] = NONE;
   }
 }

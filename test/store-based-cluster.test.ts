@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Kind } from '../src/codec/kinds.js';
+import { isCluster, Kind } from '../src/codec/kinds.js';
 import { depthOf } from '../src/store/chains.js';
 import { FORMAT_VERSION, Super } from '../src/store/layout.js';
 import { writePack } from '../src/store/pack.js';
@@ -55,6 +55,17 @@ const clustered = (): number[] =>
 function expectPages(pages: readonly Uint8Array[], from = 0): void {
   pages.forEach((page, i) => expect(Buffer.compare(bench.read(from + i)!, page), `page ${from + i}`).toBe(0));
   expect(violations(bench)).toEqual([]);
+}
+
+/** Pages that no slot has any more: only others rest on them. */
+function withoutSlot(): number {
+  const { objectUse, superblock, objectKind, slotObject } = bench.tables;
+  let count = 0;
+  for (let at = objectUse.next(0); at < superblock[Super.HIGH_OBJECT]; at = objectUse.next(at + 1)) {
+    const isPage = objectKind[at] !== Kind.FREE && !isCluster(objectKind[at]);
+    if (isPage && !slotObject.includes(at)) count++;
+  }
+  return count;
 }
 
 /** Pages of one sandbox that rest on those of its sibling. */
@@ -116,6 +127,29 @@ test('its bases outlive their slots and the process, and go with its last page',
     expectPages(pages.slice(0, left - 1));
   }
   expect(bench.store.arena.usedBytes).toBe(0);
+});
+
+test('pages whose bases are kept for them alone are put together without these, which go', () => {
+  const random = testRandom('store-based-cluster');
+  const [mine, sibling] = ['a', 'b'].map((name) => bench.owner(name, 'one'));
+  const bases = basePages(random);
+  bases.forEach((page, i) => store(BASES_AT + i, page, sibling));
+  // Much of what is in the bases is in none of the pages.
+  const news = random.bytes(400);
+  const pages = bases.map((page) => {
+    const copy = page.slice();
+    copy.set(news, 2504 + 8 * random.below(100));
+    return copy;
+  });
+  pages.forEach((page, slot) => store(slot, page, mine));
+  bench.store.discard(BASES_AT, COUNT);
+  const before = bench.store.arena.usedBytes;
+  const kept = withoutSlot();
+  expect(kept).toBeGreaterThan(1);
+  bench.cluster(mine);
+  expect(withoutSlot()).toBeLessThan(kept / 2);
+  expect(bench.store.arena.usedBytes).toBeLessThan(before * 0.9);
+  expectPages(pages);
 });
 
 test('of what is left of some new ones are made', () => {

@@ -2,6 +2,7 @@ import { Kind } from '../codec/kinds.js';
 import { MAX_CLUSTER } from './layout.js';
 import {
   baseCounts,
+  isKeptForOne,
   MAX_CLUSTER_BASES,
   objectBaseAt,
   objectBases,
@@ -67,7 +68,7 @@ export class ClusterGroup {
     this.objects.count = this.templates.count = this.clustersBelow.count = 0;
   }
 
-  /** Takes in what an object rests on, or its cluster; false when that would be too much. */
+  /** Takes in what an object rests on, or its cluster, but for what is kept for it alone; false when that would be too much. */
   addBases(tables: Tables, object: number): boolean {
     const { objects, templates, clustersBelow } = this;
     const before = [objects.count, templates.count, clustersBelow.count];
@@ -76,6 +77,8 @@ export class ClusterGroup {
     let fits = true;
     for (let i = 0, all = objectBases(tables, from); fits && i < all; i++) {
       const base = objectBaseAt(tables, from, i);
+      // Without it the page takes less than with it.
+      if (from === object && isKeptForOne(tables, base)) continue;
       fits = objects.add(base) && (objectKind[base] !== Kind.MEMBER || clustersBelow.add(objectBase[base]));
     }
     for (let i = 0, all = templateBases(tables, from); fits && i < all; i++)

@@ -1,4 +1,4 @@
-import { isAlone, Kind, mayJoin } from '../codec/kinds.js';
+import { hasBlock, Kind, mayJoin } from '../codec/kinds.js';
 import { Workspace } from '../codec/kernels.js';
 import { PAGE } from '../native/libc.js';
 import { memcpy } from '../native/memory.js';
@@ -10,7 +10,7 @@ import { digestOf, openDictionary } from './dictionaries.js';
 import { Digests } from './digests.js';
 import { MAX_CLUSTER, OWNER_MASK, Super } from './layout.js';
 import type { PackSet } from './packs.js';
-import { MAX_CLUSTER_BASES } from './references.js';
+import { isKeptForOne, MAX_CLUSTER_BASES, objectBaseAt, objectBases, templateBases } from './references.js';
 import {
   baseHashWords,
   Member,
@@ -132,8 +132,32 @@ export class Clusterer {
     const { objectKind, objectBase } = this.tables;
     const kind = objectKind[object];
     const isBased =
-      kind === Kind.MEMBER ? objectKind[objectBase[object]] === Kind.BASED_CLUSTER : !isAlone(kind);
+      kind === Kind.MEMBER
+        ? objectKind[objectBase[object]] === Kind.BASED_CLUSTER
+        : this.restsOnOthers(object);
     return isBased ? this.based : this.alone;
+  }
+
+  /** Has a page that is in no cluster a base that stays when it is put together with others? */
+  private restsOnOthers(object: number): boolean {
+    const { tables } = this;
+    let objects = objectBases(tables, object);
+    while (objects > 0 && isKeptForOne(tables, objectBaseAt(tables, object, objects - 1))) objects--;
+    return objects > 0 || templateBases(tables, object) > 0;
+  }
+
+  /** Bytes that go when a page is put together with others: its own, and those of bases that are kept for it alone. */
+  private takenBy(object: number): number {
+    const { tables } = this;
+    if (tables.objectKind[object] === Kind.MEMBER)
+      return blockBytes(tables.objectLength[tables.objectBase[object]]) / Math.max(1, this.left(object));
+    let bytes = blockBytes(tables.objectLength[object]);
+    for (let i = 0, all = objectBases(tables, object); i < all; i++) {
+      const base = objectBaseAt(tables, object, i);
+      if (isKeptForOne(tables, base) && hasBlock(tables.objectKind[base]))
+        bytes += blockBytes(tables.objectLength[base]);
+    }
+    return bytes;
   }
 
   private add(slot: number, group: ClusterGroup, task: ClusterTask): void {
@@ -146,9 +170,7 @@ export class Clusterer {
     }
     const page = group.pages + group.count * PAGE;
     if (!this.decoder.read(object, page)) return;
-    const isMember = tables.objectKind[object] === Kind.MEMBER;
-    const block = isMember ? tables.objectBase[object] : object;
-    group.taken += blockBytes(tables.objectLength[block]) / (isMember ? Math.max(1, this.left(object)) : 1);
+    group.taken += this.takenBy(object);
     const at = group.count * MEMBER_WORDS;
     group.members[at + Member.SLOT] = slot;
     group.members[at + Member.SEQUENCE] = sequence;

@@ -38,3 +38,6 @@ export function templateBaseAt(tables: Tables, object: number, i: number): numbe
   if (kind !== Kind.BASED_CLUSTER) return tables.objectBase[object];
   return tables.headWord(object, objectsIn(tables.objectBase[object]) + i);
 }
+
+/** Has a base that an object names no slot any more, and no other object? Then it is kept for that one, and goes with it. */
+export const isKeptForOne = ({ refs }: Tables, base: number): boolean => refs.of(base) === 1;

@@ -181,7 +181,8 @@ test('one that rests on a template alone may be rested on, and the template stay
   const onMembers = alike
     .map((_, i) => clusterOf(BASES_AT + i))
     .filter((cluster) => bench.tables.objectKind[cluster] === Kind.BASED_CLUSTER);
-  expect(onMembers.length).toBeGreaterThan(COUNT / 2);
+  // Not all are worth it: that depends on where the news lie.
+  expect(onMembers.length).toBeGreaterThan(COUNT / 4);
   for (const step of ['as it is', 'after a restart', 'without what they rest on', 'and a restart']) {
     if (step.endsWith('restart')) bench.restart();
     if (step.startsWith('without')) bench.store.discard(0, COUNT);

@@ -171,7 +171,11 @@ test('one that rests on a template alone may be rested on, and the template stay
   const members = clustered();
   expect(members.length).toBeGreaterThan(COUNT / 2);
   expect(templateBases(bench.tables, clusterOf(members[0]))).toBeGreaterThan(0);
-  expect(bench.store.objects.isBase(objectOf(members[0]))).toBe(true);
+  // Now and then one of their own is found as a second base.
+  const onTemplate = members.filter((slot) => objectBases(bench.tables, clusterOf(slot)) === 0);
+  expect(onTemplate.length).toBeGreaterThan(COUNT / 4);
+  for (const slot of members)
+    expect(bench.store.objects.isBase(objectOf(slot))).toBe(onTemplate.includes(slot));
   expectPages(pages);
   // A second sandbox, without the template: its pages rest on members, and are put together themselves.
   const sibling = bench.owner('b', 'one');

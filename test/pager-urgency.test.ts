@@ -1,8 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { schedule } from '../src/native/process.js';
 import { CpuGroup, mountOf } from '../src/pager/refine/cpu-group.js';
-import { shareAt } from '../src/pager/refine/urgency.js';
+import { shareAt, Urgency } from '../src/pager/refine/urgency.js';
 import { launchPager, stopPager, Hog, type TestPager } from './support/pager.js';
 
 const SCHED_IDLE = 5;
@@ -46,6 +48,26 @@ test('threads of the group are told from others, and it leaves nothing', () => {
     group!.remove();
   }
   expect(existsSync(`${mount}/${name}`)).toBe(false);
+});
+
+test('the groups of pagers that were killed go with the next one, though it never had a thread', async () => {
+  const mount = mountOf(readFileSync('/proc/self/mountinfo', 'utf8'));
+  if (mount === null) return;
+  // One whose status nobody asks for any more: the shell becomes a program that does not wait for it.
+  const parent = spawn('/bin/sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 60']);
+  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+  const ended = Number(line);
+  await expect.poll(() => existsSync(`/proc/${ended}/exe`)).toBe(false);
+  const groups = [ended, parent.pid].map((pid) => `${mount}/agentzip-refine-${pid}`);
+  try {
+    for (const group of groups) mkdirSync(group);
+    expect(existsSync(`/proc/${ended}`)).toBe(true);
+    new Urgency().end();
+    expect(groups.map((group) => existsSync(group))).toEqual([false, true]);
+  } finally {
+    parent.kill();
+    for (const group of groups) if (existsSync(group)) rmdirSync(group);
+  }
 });
 
 /** Scheduling policy of the pager's refine threads, by /proc/PID/task/TID/stat. */

@@ -22,12 +22,12 @@ export class CpuGroup {
 
   /** Null where there is no such controller, or none that may be written to. */
   static make(): CpuGroup | null {
-    const mount = mountOf(readFileSync('/proc/self/mountinfo', 'utf8'));
+    const mount = ownMount();
     const home = /^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1];
     if (mount === null || home === undefined) return null;
     const group = new CpuGroup(`${mount}/${PREFIX}${process.pid}`, `${mount}${home}`);
     try {
-      removeEmpty(mount);
+      CpuGroup.clear();
       mkdirSync(group.path, { recursive: true });
       group.set('idle');
       // With CONFIG_RT_GROUP_SCHED a group has no real-time threads unless it is given time for them.
@@ -37,6 +37,21 @@ export class CpuGroup {
     } catch {
       group.remove();
       return null;
+    }
+  }
+
+  /** Removes those of pagers that were killed. */
+  static clear(): void {
+    const mount = ownMount();
+    if (mount === null) return;
+    for (const name of readdirSync(mount).filter((each) => each.startsWith(PREFIX))) {
+      // Which a process that has ended has no more, though nobody may have asked for its status yet.
+      if (existsSync(`/proc/${name.slice(PREFIX.length)}/exe`)) continue;
+      try {
+        rmdirSync(`${mount}/${name}`);
+      } catch {
+        // Another one has just removed it, or its threads are ending.
+      }
     }
   }
 
@@ -62,7 +77,7 @@ export class CpuGroup {
         if (tid !== '') this.leave(Number(tid));
       rmdirSync(this.path);
     } catch {
-      // The next pager removes it, once it is empty.
+      // The next pager removes it, once it is empty: see `clear`.
     }
   }
 }
@@ -77,14 +92,4 @@ export function mountOf(mountinfo: string): string | null {
   return null;
 }
 
-/** Those of pagers that were killed. */
-function removeEmpty(mount: string): void {
-  for (const name of readdirSync(mount).filter((each) => each.startsWith(PREFIX))) {
-    if (existsSync(`/proc/${name.slice(PREFIX.length)}`)) continue;
-    try {
-      rmdirSync(`${mount}/${name}`);
-    } catch {
-      // Another one has just removed it.
-    }
-  }
-}
+const ownMount = (): string | null => mountOf(readFileSync('/proc/self/mountinfo', 'utf8'));

@@ -57,9 +57,10 @@ export class Urgency {
     if (this.hastened.delete(tid)) attempt(() => schedule(tid, this.share));
   }
 
-  /** At the end of the process. */
+  /** At the end of the process, which may have taken the place of one that was killed and come to no thread of its own. */
   end(): void {
     this.group?.remove();
+    attempt(() => CpuGroup.clear());
   }
 }
 

@@ -92,17 +92,19 @@ export function inheritChannel(plan: ChannelPlan, pager: number): ChannelPlan {
 }
 
 /**
- * Has a pager that lives (its pidfd) something to read? Of NBD alone: once a connection has ended, for a request was not answered
- * in time, the kernel counts what waits for the next one as no request under way.
+ * Has a pager (its pidfd) something to read? Of NBD alone: once a connection has ended, for a request was not answered in time, the
+ * kernel counts what waits for the next one as no request under way.
  */
 export function hasUnread(plan: ChannelPlan, pager: number): boolean {
   if (plan.frontEnd !== 'nbd') return false;
-  // Anew each time: the pager has taken another connection since, perhaps.
-  const fd = pidfdGetfd(pager, plan.fd);
   try {
-    return isReadable(fd);
-  } finally {
+    // Anew each time: the pager has taken another connection since, perhaps.
+    const fd = pidfdGetfd(pager, plan.fd);
+    const unread = isReadable(fd);
     close(fd);
+    return unread;
+  } catch {
+    return false; // it has just ended
   }
 }
 

@@ -1,6 +1,5 @@
 import { rmSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
-import { inflight } from '../native/block-device.js';
 import { version } from '../paths.js';
 import { FORMAT_VERSION } from '../store/layout.js';
 import { Counter } from '../store/volatile.js';
@@ -16,7 +15,7 @@ import { StandbyKeeper } from './succession/standby-keeper.js';
 import { allIn } from './swap/tier-change.js';
 import { TierKeeper } from './swap/tier-keeper.js';
 import type { Tier, TierName } from './swap/tier.js';
-import { Watchdog } from './succession/watchdog.js';
+import { waitingAt, Watchdog } from './succession/watchdog.js';
 
 /** Pages that nobody has claimed by then, or twice as long, are made smaller. */
 const TIDY_MS = 5_000;
@@ -104,10 +103,7 @@ export class PagerService {
     const kinds = [Counter.READS, Counter.WRITES, Counter.DISCARDS, Counter.REFUSED];
     const watched = {
       answered: () => kinds.reduce((sum: number, kind) => sum + counters[kind], 0),
-      waiting: () => {
-        const { reads, writes } = inflight(frontEnd.device);
-        return reads + writes + (frontEnd.hasUnread?.() === true ? 1 : 0);
-      },
+      waiting: () => waitingAt(frontEnd.device, frontEnd.hasUnread?.() === true),
     };
     new Watchdog(watched, () => this.giveWay()).start();
   }

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { explain } from '../../errors.js';
-import { answered, inflight } from '../../native/block-device.js';
+import { answered } from '../../native/block-device.js';
 import { close } from '../../native/files.js';
 import { pidfdGetfd, pidfdKill, pidfdOpen, setThreadPriority } from '../../native/process.js';
 import { exitNow } from '../../native/spawn.js';
@@ -20,7 +20,7 @@ import {
   type Succession,
   type SwapState,
 } from './succession.js';
-import { STANDBY_PATIENCE, Watchdog } from './watchdog.js';
+import { STANDBY_PATIENCE, waitingAt, Watchdog } from './watchdog.js';
 
 /** While it waits it does next to nothing; then every fault waits for it. */
 const NICE = { waiting: -20, serving: 0 };
@@ -92,10 +92,7 @@ function watch(pager: number, succession: Succession, log: (line: string) => voi
   const { pid, device, channel } = succession;
   const watched = {
     answered: () => answered(device),
-    waiting: () => {
-      const { reads, writes } = inflight(device);
-      return reads + writes + (unread(channel, pager) ? 1 : 0);
-    },
+    waiting: () => waitingAt(device, hasUnread(channel, pager)),
   };
   const end = (): void => {
     log(`pager ${pid} answers nothing and does not end itself: its standby ends it`);
@@ -172,15 +169,6 @@ export async function standBy(
     service.leaveOrSay();
   }
   return service;
-}
-
-/** Of a pager that has just ended nothing is. */
-function unread(channel: ChannelPlan, pager: number): boolean {
-  try {
-    return hasUnread(channel, pager);
-  } catch {
-    return false;
-  }
 }
 
 function raise(nice: number): void {

@@ -1,3 +1,5 @@
+import { inflight } from '../../native/block-device.js';
+
 const CHECK_MS = 1000;
 /** Checks in a row without an answer, though one is waited for. Also a slow machine answers something in that time. */
 const PATIENCE = 5;
@@ -9,6 +11,12 @@ export interface Watched {
   answered(): number;
   /** Requests the kernel waits for. */
   waiting(): number;
+}
+
+/** Requests that the kernel waits for at a device; what its connection has to be read (`FrontEnd.hasUnread`) is one more. */
+export function waitingAt(device: string, hasUnread: boolean): number {
+  const { reads, writes } = inflight(device);
+  return reads + writes + (hasUnread ? 1 : 0);
 }
 
 /**

@@ -163,7 +163,7 @@ export class Arena {
     const segment = segmentOf(unit);
     const free = this.freeBlocks[segment];
     if (sizeClass === PAGE_CLASS || free === 0) return -1;
-    const isSink = this.isSink(segment, sizeClass);
+    const isSink = this.electSink(segment, sizeClass);
     const used = blocksOf(sizeClass) - free;
     const elsewhere = this.freeInClass[sizeClass] - free;
     // Beyond as many blocks as are in use: then one below is free.
@@ -176,8 +176,8 @@ export class Arena {
     return this.takeFrom(target, sizeClass);
   }
 
-  /** Is this partial segment the class's sink? The emptiest is, as far as it was seen, and the last that blocks are taken from. */
-  private isSink(segment: number, sizeClass: number): boolean {
+  /** Makes a partial segment the class's sink, the last that blocks are taken from, when it is emptier. Is it the sink now? */
+  private electSink(segment: number, sizeClass: number): boolean {
     const known = this.sink[sizeClass];
     if (known === segment) return true;
     if (known !== NONE && this.freeBlocks[segment] <= this.freeBlocks[known]) return false;

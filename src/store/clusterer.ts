@@ -141,9 +141,9 @@ export class Clusterer {
   /** Has a page that is in no cluster a base that stays when it is put together with others? */
   private restsOnOthers(object: number): boolean {
     const { tables } = this;
-    let objects = objectBases(tables, object);
-    while (objects > 0 && isKeptForOne(tables, objectBaseAt(tables, object, objects - 1))) objects--;
-    return objects > 0 || templateBases(tables, object) > 0;
+    for (let i = 0, all = objectBases(tables, object); i < all; i++)
+      if (!isKeptForOne(tables, objectBaseAt(tables, object, i))) return true;
+    return templateBases(tables, object) > 0;
   }
 
   /** Bytes that go when a page is put together with others: its own, and those of bases that are kept for it alone. */

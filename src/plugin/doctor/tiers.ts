@@ -1,7 +1,7 @@
 import { MISSING_TIER, readTierFacts, tierObstacle, type TierFacts } from '../../pager/swap/tier-choice.js';
 import { refusal, type Requirement } from './requirement.js';
 
-type Tier = 'direct' | 'zswap' | 'zram';
+type Tier = keyof typeof MISSING_TIER;
 
 /** Which tiers this host can have, and why not the others; required is the one that `setting`, pager.tier of the policy, names. */
 export function tiers(setting: Tier, facts: TierFacts = readTierFacts()): Requirement[] {

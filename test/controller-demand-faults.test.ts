@@ -28,7 +28,7 @@ beforeEach(async () => {
   python = await Python.start();
   first = (await python.area(16)) / PAGE;
   const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
-  registry = new Registry(own, { track: () => {}, untrack: () => {} });
+  registry = new Registry(own, { track: () => null, untrack: () => {}, retire: () => {} });
   owners = new SlotOwners(SLOTS);
   sandbox = registry.add('one', { pids: [python.pid] }, 'domain');
   member = sandbox.members.get(python.pid) as Member;

@@ -21,7 +21,7 @@ beforeEach(async () => {
   python = await Python.start();
   await python.area(4);
   const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
-  registry = new Registry(own, { track: () => {}, untrack: () => {} });
+  registry = new Registry(own, { track: () => null, untrack: () => {}, retire: () => {} });
   const probes = Probes.load({ objectPath: '/absent.o' });
   following = new Following(probes, registry, ({ id }) => vacant.push(id), {
     demanded: (_sandbox, _member, page) => demanded.push(page),

@@ -35,7 +35,7 @@ beforeEach(async () => {
   python = await Python.start();
   first = (await python.area(64)) / PAGE;
   const own = { pids: [process.pid], userNamespace: readlinkSync('/proc/self/ns/user') };
-  registry = new Registry(own, { track: () => {}, untrack: () => {} });
+  registry = new Registry(own, { track: () => null, untrack: () => {}, retire: () => {} });
   sandbox = registry.add('one', { pids: [python.pid] }, 'domain');
   member = sandbox.members.get(python.pid) as Member;
   sandbox.prefetchRoom = 100;

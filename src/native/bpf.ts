@@ -89,7 +89,16 @@ export class BpfMap {
     );
   }
 
-  /** The same for a key of bytes. */
+  /** The u32 value of a key; null when there is no such key. */
+  get(key: number): number | null {
+    this.key[0] = key;
+    const result: number = this.fn.lookup(this.pointer, this.key, 4, this.value, 4, 0);
+    if (result === -ENOENT) return null;
+    check(result, 'bpf_map__lookup_elem', this.name);
+    return this.value[0];
+  }
+
+  /** `update` for a key of bytes. */
   updateBytes(key: Uint8Array, value: number): void {
     this.value[0] = value;
     check(
@@ -99,7 +108,7 @@ export class BpfMap {
     );
   }
 
-  /** False when there was no such key. */
+  /** `delete` for a key of bytes. */
   deleteBytes(key: Uint8Array): boolean {
     const result: number = this.fn.delete(this.pointer, key, key.byteLength, 0);
     if (result !== -ENOENT) check(result, 'bpf_map__delete_elem', this.name);

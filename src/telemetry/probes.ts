@@ -143,9 +143,16 @@ export class Probes {
     this.live?.tracked.delete(pid);
   }
 
-  /** Pids at about this moment. */
-  tracked(): number[] {
-    return this.live?.tracked.keys() ?? [];
+  /** Pids at about this moment, of one tag or of all. */
+  tracked(tag?: number): number[] {
+    const { tracked } = this.live ?? {};
+    const pids = tracked?.keys() ?? [];
+    return tag === undefined ? pids : pids.filter((pid) => tracked?.get(pid) === tag);
+  }
+
+  /** Tag of a process that is tracked; null: it is not. */
+  tagOf(pid: number): number | null {
+    return this.live?.tracked.get(pid) ?? null;
   }
 
   /** Whether forks, execs and arrivals of a tag's sandbox are news that wakes. */

@@ -27,17 +27,23 @@ export class ProbeWatcher implements Watcher {
 
   constructor(private readonly probes: Probes) {}
 
-  track(pid: number, tag: number): void {
+  track(pid: number, tag: number): number | null {
+    const before = this.probes.tagOf(pid);
     try {
       this.probes.track(pid, tag);
     } catch (error) {
       // The text names the limit, after the pid: one warning for all.
       this.warnings.add(`some processes are not watched: ${explain(error).replace(/pid \d+ /, '')}`);
     }
+    return before;
   }
 
   untrack(pid: number): void {
     this.probes.untrack(pid);
+  }
+
+  retire(tag: number): void {
+    for (const pid of this.probes.tracked(tag)) this.probes.untrack(pid);
   }
 }
 
@@ -95,7 +101,7 @@ export class Following implements TelemetrySink {
     const { attached } = this.probes;
     const complete = ['process_fork', 'process_exit'].every((name) => attached.includes(name));
     if (!complete || sandbox.escaped || this.probes.stats().droppedBy.trackedFull > 0) return false;
-    return this.probes.tracked().every((pid) => this.registry.knows(pid));
+    return this.probes.tracked(sandbox.tag).every((pid) => sandbox.members.has(pid));
   }
 
   fault(tag: number, pid: number, address: number): void {

@@ -22,8 +22,11 @@ const TABLE: ProcessTable = {
 
 /** What watches the processes of sandboxes: the probes. */
 export interface Watcher {
-  track(pid: number, tag: number): void;
+  /** Returns the tag that the process was watched with before; null: with none. */
+  track(pid: number, tag: number): number | null;
   untrack(pid: number): void;
+  /** Nothing is watched with this tag any more. */
+  retire(tag: number): void;
 }
 
 export function checkName(what: string, name: string): void {
@@ -36,6 +39,7 @@ export class Registry {
   private readonly byId = new Map<string, Sandbox>();
   private readonly byTag = new Map<number, Sandbox>();
   private readonly byPid = new Map<number, Sandbox>();
+  private lastTag = 0;
   private bypass: ZswapBypass;
 
   constructor(
@@ -102,7 +106,9 @@ export class Registry {
     this.bypass.remove(sandbox);
     // Removed twice, it must not take the next of its name along.
     if (this.byId.get(sandbox.id) === sandbox) this.byId.delete(sandbox.id);
-    if (this.byTag.get(sandbox.tag) === sandbox) this.byTag.delete(sandbox.tag);
+    if (this.byTag.get(sandbox.tag) !== sandbox) return;
+    this.byTag.delete(sandbox.tag);
+    this.watcher.retire(sandbox.tag);
   }
 
   /** Looks for its processes again: the truth, with or without probes. False when it has none left. */
@@ -125,7 +131,11 @@ export class Registry {
     if (member === null) return;
     sandbox.members.set(pid, member);
     this.byPid.set(pid, sandbox);
-    this.watcher.track(pid, sandbox.tag);
+    const before = this.watcher.track(pid, sandbox.tag);
+    if (before === null || before === sandbox.tag) return;
+    // Forked in one sandbox and found in another first: pages of the one may be in the other.
+    const from = this.byTag.get(before);
+    if (from !== undefined) from.escaped = true;
   }
 
   leave(sandbox: Sandbox, pid: number): void {
@@ -135,11 +145,6 @@ export class Registry {
     this.byPid.delete(pid);
     this.watcher.untrack(pid);
     member.close();
-  }
-
-  /** Is it a process of a sandbox, as far as is known? */
-  knows(pid: number): boolean {
-    return this.byPid.has(pid);
   }
 
   /** Sandbox of a process; a pid that a stranger has taken over belongs to nobody. */
@@ -158,8 +163,12 @@ export class Registry {
     }
   }
 
+  /** The one that has been free for longest: what the probes still report of a removed sandbox is not the next one's. */
   private freeTag(): number {
-    for (let tag = 1; tag <= MAX_SANDBOXES; tag++) if (!this.byTag.has(tag)) return tag;
+    for (let step = 1; step <= MAX_SANDBOXES; step++) {
+      const tag = ((this.lastTag + step - 1) % MAX_SANDBOXES) + 1;
+      if (!this.byTag.has(tag)) return (this.lastTag = tag);
+    }
     throw new AgentZipError('AZ_BAD_REQUEST', {
       what: `at most ${MAX_SANDBOXES} sandboxes can be registered`,
     });

@@ -18,6 +18,8 @@ import { WindowReport } from './window-report.js';
 
 /** An ended process has let go of its memory after this time. */
 const TEARDOWN_MS = 200;
+/** So often it is looked whether all that descends from an ended sandbox is gone: what it forked last may still be ending. */
+const TEARDOWN_LOOKS = 5;
 /** What a tool waits for a page that was not put back, ms. */
 const DEMAND_MS = 0.05;
 
@@ -61,13 +63,18 @@ export class WindowRunner {
     this.writeBack.forget(sandbox);
     if (!sandbox.knownToPager) return;
     sandbox.knownToPager = false;
-    let ended = sandbox.members.size === 0;
-    if (ended) {
+    await this.context.pager.request('forget', { owner: sandbox.id, ended: await this.hasEnded(sandbox) });
+  }
+
+  /** True: nothing that descends from the sandbox lives, and its memory is torn down. False: something does, or may. */
+  private async hasEnded(sandbox: Sandbox): Promise<boolean> {
+    const { knowsLineage } = this.context;
+    for (let look = 0; look < TEARDOWN_LOOKS && sandbox.members.size === 0; look++) {
       // A process that ends is reported before its memory is torn down.
       await sleep(TEARDOWN_MS);
-      ended = sandbox.members.size === 0 && this.context.knowsLineage(sandbox);
+      if (sandbox.members.size === 0 && knowsLineage(sandbox)) return true;
     }
-    await this.context.pager.request('forget', { owner: sandbox.id, ended });
+    return false;
   }
 
   /** Once no window is open any more, or there is another device. */

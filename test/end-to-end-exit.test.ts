@@ -66,7 +66,8 @@ test('a sandbox that exits leaves no page behind, though another forks all the t
     const { usedSlots, owners } = await service.pagerStatus();
     return usedSlots - owners.reduce((sum, { slots }) => sum + slots, 0);
   };
-  await expect.poll(others, { timeout: 10_000 }).toBeLessThan(64);
+  // Some dozens had the template too when they went out, or were not claimed.
+  await expect.poll(others, { timeout: 10_000 }).toBeLessThan(PAGES / 10);
   expect(await family.ask('two', 'verify')).toBe('ok');
 });
 

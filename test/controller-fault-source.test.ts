@@ -5,7 +5,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Policies } from '../src/controller/policies.js';
 import { LivePolicy } from '../src/policy/live.js';
 import { AgentController } from '../src/controller/controller.js';
-import { openFaultSource, readsOf, seenBy, type FaultSource } from '../src/controller/faults/fault-source.js';
+import {
+  chooseFaultSource,
+  readsOf,
+  seenBy,
+  type FaultSource,
+} from '../src/controller/faults/fault-source.js';
 import { close, tryLock } from '../src/native/files.js';
 import { createTelemetry } from '../src/otel/telemetry.js';
 import { PagerClient } from '../src/pager/client.js';
@@ -14,6 +19,7 @@ import { serveControl } from '../src/pager/control-server.js';
 import { foreignSlotHandlers } from '../src/pager/swap/foreign-slots.js';
 import { pagerLock } from '../src/pager/options.js';
 import { createSlotLog, type SlotLogMapping, SlotLogWriter } from '../src/pager/requests/slot-log.js';
+import { Probes } from '../src/telemetry/probes.js';
 import { DEFAULT_POLICY, withDefaults } from '../src/policy/defaults.js';
 import { probesMissing } from './fixtures/toucher.js';
 import { HELLO, NO_STATUS } from './support/scripted-pager.js';
@@ -52,7 +58,10 @@ function kill(): void {
   for (const socket of sockets.splice(0)) socket.destroy();
 }
 const open = async (faults: 'reads' | 'probes'): Promise<FaultSource> =>
-  (source = await openFaultSource(client, { ...DEFAULT_POLICY.detect, faults }));
+  (source = await chooseFaultSource(client, Probes.load({ faults: false }), {
+    ...DEFAULT_POLICY.detect,
+    faults,
+  }));
 const answers = (): Partial<Handlers> => ({ readLog: () => ({ pid: process.pid, fd: log.fd }) });
 const seen = ({ probes, reads }: FaultSource): string => seenBy(probes, { able: reads !== null });
 
@@ -104,7 +113,7 @@ test.skipIf(probesMissing() !== null)('the policy can ask for probes', async () 
   expect(probes.attached).toContain('fault_user');
 });
 
-test('what a pager reads that has taken over is known too; of one that does not tell, a warning', async () => {
+test('what a pager reads that has taken over is known too; of one that does not tell, the probes, and a warning says so', async () => {
   const more = 20_000;
   const rest = { hello: () => HELLO, doubtSole: () => ({}), status: () => NO_STATUS };
   const lock = openSync(pagerLock(folder), 'w');
@@ -137,7 +146,7 @@ test('what a pager reads that has taken over is known too; of one that does not 
       .toBeGreaterThan(0);
     kill();
     await listen(rest);
-    await expect.poll(told).toEqual(['none', 0]);
+    await expect.poll(told).toEqual([probesMissing() === null ? 'probes' : 'none', 0]);
     const { warnings } = (await controller.status()).probes;
     expect(warnings.filter((line) => line.includes('read on demand'))).toHaveLength(1);
   } finally {

@@ -67,6 +67,41 @@ describe.skipIf(probesMissing() !== null)('faults of a known process', () => {
     expect(times.at(-1)).toBeLessThan(after);
   });
 
+  it('come only while they are watched, in order with all else, and are counted together', async () => {
+    const probes = Probes.load({ faults: false });
+    open.push(probes);
+    const toucher = await start();
+    probes.track(toucher.pid, 7);
+    await toucher.do('write', 1);
+    expect(probes.attached).not.toContain('fault_user');
+    expect(probes.stats().byKind.faultUser).toBe(0);
+
+    for (const page of [2, 3]) {
+      expect([probes.watchFaults(), probes.watchFaults()]).toEqual([true, true]);
+      expect(probes.attached.filter((name) => name.startsWith('fault'))).toHaveLength(2);
+      await toucher.do('fork', page);
+      await toucher.do('reap');
+      await toucher.do('write', page);
+      probes.ignoreFaults();
+      probes.ignoreFaults();
+      await toucher.do('write', page + 10);
+    }
+    expect(probes.warnings).toEqual([]);
+    expect(probes.attached).not.toContain('fault_user');
+
+    const seen = new Recorder();
+    probes.poll(seen);
+    const pages = seen.faults
+      .filter(({ pid }) => pid === toucher.pid)
+      .map(({ address }) => toucher.pageOf(address, PAGES))
+      .filter((page) => page !== null);
+    expect(pages).toEqual([2, 3]);
+    expect(seen.others.map(([kind]) => kind)).toEqual(['fork', 'exit', 'fork', 'exit']);
+    const { faultUser, faultKernel } = probes.stats().byKind;
+    expect(faultUser + faultKernel).toBe(seen.faults.length);
+    expect(probes.tracked()).toEqual([toucher.pid]);
+  });
+
   it('come from tracked processes only, and stop with untrack', async () => {
     const probes = load();
     const [tracked, untracked] = [await start(), await start()];

@@ -85,7 +85,7 @@ export class AgentController implements Controller {
     const { registry, owners } = context;
     const probes = (this.probes = source.probes);
     this.demand = new DemandFaults(source.reads, registry, owners);
-    this.reads = new PagerReads(context.pager, source, this.demand);
+    this.reads = new PagerReads(context, source, this.demand);
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.observer = new Observer(context);
@@ -380,7 +380,7 @@ export class AgentController implements Controller {
     this.own.pids = [process.pid, info.pid];
     for (const sandbox of registry.all())
       for (const member of sandbox.members.values()) member.claimed.clear();
-    void this.reads.renew(info.tier);
+    void this.reads.renew();
   }
 
   private prefetchLate(sandbox: Sandbox): void {

@@ -1,8 +1,8 @@
 import type { Telemetry } from '../otel/telemetry.js';
 import { startPager } from '../pager/start.js';
-import { FAULT_PROGRAMS, Probes } from '../telemetry/probes.js';
+import { Probes } from '../telemetry/probes.js';
 import { adaptersOf } from './sandboxes/adapters.js';
-import { openFaultSource } from './faults/fault-source.js';
+import { chooseFaultSource } from './faults/fault-source.js';
 import { AbsentPager } from './absent-pager.js';
 import { AgentController, type Controller } from './controller.js';
 import type { Policies } from './policies.js';
@@ -14,7 +14,7 @@ export async function createController(policies: Policies, telemetry: Telemetry)
   const policy = policies.live.current;
   const adapters = adaptersOf(policy.hosts);
   if (policies.dryRun) {
-    const source = { probes: Probes.load({ without: FAULT_PROGRAMS }), reads: null, warnings: [] };
+    const source = { probes: Probes.load({ faults: false }), reads: null, warnings: [] };
     return AgentController.over(new AbsentPager(), policies, telemetry, source, adapters);
   }
   const { frontEnd, tier, zswap, deviceMiB, storeMiB, stagingMiB, workers, standby } = policy.pager;
@@ -31,7 +31,7 @@ export async function createController(policies: Policies, telemetry: Telemetry)
     standby,
   });
   try {
-    const source = await openFaultSource(pager, policy.detect);
+    const source = await chooseFaultSource(pager, Probes.load({ faults: false }), policy.detect);
     return await AgentController.over(pager, policies, telemetry, source, adapters);
   } catch (error) {
     pager.close();

@@ -101,7 +101,7 @@ export class TierChange {
     runner.stop();
     registry.tierChanged(info.tier);
     demand.close();
-    await reads.renew(info.tier);
+    await reads.renew();
   }
 
   /** Waits that go on may be used again. */

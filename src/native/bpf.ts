@@ -19,6 +19,7 @@ const PROTOTYPES = {
   attach: 'intptr_t bpf_program__attach(intptr_t program)',
   destroyLink: 'int bpf_link__destroy(intptr_t link)',
   findMap: 'intptr_t bpf_object__find_map_by_name(intptr_t object, const char *name)',
+  reuseFd: 'int bpf_map__reuse_fd(intptr_t map, int fd)',
   mapFd: 'int bpf_map__fd(intptr_t map)',
   maxEntries: 'uint32_t bpf_map__max_entries(intptr_t map)',
   setMaxEntries: 'int bpf_map__set_max_entries(intptr_t map, uint32_t count)',
@@ -189,6 +190,11 @@ export class BpfObject {
   /** Before `load`: entries of a map, bytes of a ring buffer (rounded up to a power of two pages). */
   setMaxEntries(map: string, count: number): void {
     check(this.fn.setMaxEntries(this.findMap(map), count), 'bpf_map__set_max_entries', map);
+  }
+
+  /** Before `load`: a map of the same shape in another object takes the place of this object's, and outlives either. */
+  shareMap({ name, fd }: BpfMap): void {
+    check(this.fn.reuseFd(this.findMap(name), fd), 'bpf_map__reuse_fd', name);
   }
 
   /** Creates the maps and gives all programs with autoload to the kernel. One that is refused fails them all. */

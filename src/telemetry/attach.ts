@@ -1,10 +1,15 @@
 import { existsSync, readlinkSync } from 'node:fs';
 import { AgentZipError, explain } from '../errors.js';
-import { BpfObject } from '../native/bpf.js';
+import { type BpfMap, BpfObject } from '../native/bpf.js';
 import { SystemError } from '../native/errno.js';
 
 /** The pid namespace the kernel boots with has a fixed inode (PROC_PID_INIT_INO). */
 const INITIAL_PID_NAMESPACE = 'pid:[4026531836]';
+
+/** Programs that cost every page fault on the host. Nothing but the prefetch has use for them. */
+export const FAULT_PROGRAMS = ['fault_user', 'fault_kernel'];
+/** What they need to be told and to tell. */
+const FAULT_MAPS = ['tracked', 'ring', 'seen', 'dropped'];
 
 /** Programs that stand in for one that the kernel lacks, best first: trampolines, then kprobes. */
 const FALLBACKS: Readonly<Record<string, readonly string[]>> = {
@@ -14,9 +19,8 @@ const FALLBACKS: Readonly<Record<string, readonly string[]>> = {
 };
 const isFallback = (program: string): boolean => Object.values(FALLBACKS).flat().includes(program);
 
-/** Does the kernel get this program, as far as it takes it? */
-const isWanted = (program: string, { without }: AttachOptions): boolean =>
-  !isFallback(program) && !without.includes(program);
+/** Does the kernel get this program from the start, as far as it takes it? */
+const isWanted = (program: string): boolean => !isFallback(program) && !FAULT_PROGRAMS.includes(program);
 
 export interface AttachOptions {
   objectPath: string;
@@ -24,8 +28,6 @@ export interface AttachOptions {
   btfPath: string;
   /** Name or path of libbpf. */
   library: string;
-  /** Programs to leave out. */
-  without: readonly string[];
   /** Processor of the host, as Node names it; default: this one's. */
   architecture?: string;
   /** Size of map `ring`; libbpf rounds it up to a power of two and at least a page. */
@@ -77,12 +79,18 @@ function requireHost(options: AttachOptions): void {
   }
 }
 
-/** A fresh object with only the chosen programs, given to the kernel. A loaded or refused object can't be loaded again. */
-function loadOnly(options: AttachOptions, chosen: (program: string) => boolean): BpfObject {
+type Choice = (program: string) => boolean;
+
+/**
+ * A fresh object with only the chosen programs, given to the kernel, with maps of its own but for those that are `shared`. A
+ * loaded or refused object can't be loaded again.
+ */
+function loadOnly(options: AttachOptions, chosen: Choice, shared: readonly BpfMap[]): BpfObject {
   const object = BpfObject.open(options.objectPath, options.library);
   try {
     for (const program of object.programNames) object.setAutoload(program, chosen(program));
     object.setMaxEntries('ring', options.ringBytes);
+    for (const map of shared) object.shareMap(map);
     object.load();
     return object;
   } catch (error) {
@@ -92,8 +100,8 @@ function loadOnly(options: AttachOptions, chosen: (program: string) => boolean):
 }
 
 /** Runs the chosen programs, or none of them. Throws for the first that could not be. */
-function run(options: AttachOptions, chosen: (program: string) => boolean): Attached {
-  const object = loadOnly(options, chosen);
+function run(options: AttachOptions, chosen: Choice, shared: readonly BpfMap[] = []): Attached {
+  const object = loadOnly(options, chosen, shared);
   const attached = object.programNames.filter(chosen);
   let step = '';
   try {
@@ -132,7 +140,7 @@ function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
   const accepted = new Set<string>();
   const refusals: AgentZipError[] = [];
   for (const program of programsOf(options)) {
-    if (!isWanted(program, options)) continue;
+    if (!isWanted(program)) continue;
     const refused = refusal(options, program);
     const runs =
       refused === null ? program : FALLBACKS[program]?.find((one) => refusal(options, one) === null);
@@ -152,7 +160,7 @@ export function attachAll(options: AttachOptions, warnings: string[]): Attached 
   try {
     requireHost(options);
     try {
-      return run(options, (name) => isWanted(name, options));
+      return run(options, isWanted);
     } catch (error) {
       const accepted = acceptable(options, warnings);
       if (accepted.size === 0) throw error;
@@ -161,5 +169,21 @@ export function attachAll(options: AttachOptions, warnings: string[]): Attached 
   } catch (error) {
     warnings.push(explain(failure(options.objectPath, 'loaded', error)));
     return null;
+  }
+}
+
+/**
+ * Attaches the programs of page faults beside those of `main`, which they tell what they see through: events stay in order.
+ * What the host does not take is told in `warnings`; null when that is all of them.
+ */
+export function attachFaults(options: AttachOptions, main: BpfObject, warnings: string[]): Attached | null {
+  const shared = FAULT_MAPS.map((name) => main.map(name));
+  try {
+    return run(options, (name) => FAULT_PROGRAMS.includes(name), shared);
+  } catch {
+    const refusals = FAULT_PROGRAMS.map((program) => refusal(options, program));
+    const accepted = FAULT_PROGRAMS.filter((_program, i) => refusals[i] === null);
+    warnings.push(...refusals.filter((refused) => refused !== null).map(explain));
+    return accepted.length === 0 ? null : run(options, (name) => accepted.includes(name), shared);
   }
 }

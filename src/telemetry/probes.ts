@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { AgentZipError, explain } from '../errors.js';
 import type { BpfMap } from '../native/bpf.js';
 import { packageRoot } from '../paths.js';
-import { attachAll, type Attached, type AttachOptions } from './attach.js';
+import { attachAll, attachFaults, type Attached, type AttachOptions } from './attach.js';
 import { deliver, EVENT_KINDS, type EventKind, type TelemetrySink } from './events.js';
 import { MappedRing } from './ring.js';
 import { Wakeups } from './wakeups.js';
@@ -12,12 +12,8 @@ const DEFAULTS: AttachOptions = {
   objectPath: join(packageRoot, 'bpf/sandbox.bpf.o'),
   btfPath: '/sys/kernel/btf/vmlinux',
   library: 'libbpf.so.1',
-  without: [],
   ringBytes: 4 << 20,
 };
-
-/** Programs that cost every page fault on the host. Nothing but the prefetch has use for them. */
-export const FAULT_PROGRAMS = ['fault_user', 'fault_kernel'];
 
 /** Order of `enum reason` in bpf/sandbox.bpf.c. */
 const DROP_REASONS = ['ringFull', 'trackedFull'] as const;
@@ -34,7 +30,15 @@ export interface ProbeStats {
   byKind: Record<EventKind, number>;
 }
 
+interface LoadOptions extends AttachOptions {
+  /** Whether page faults are probed from the start; default: yes. */
+  faults: boolean;
+}
+
 interface Live extends Attached {
+  options: AttachOptions;
+  /** The programs of page faults; null: they do not run. */
+  faults: Attached | null;
   tracked: BpfMap;
   seen: BpfMap;
   dropped: BpfMap;
@@ -72,6 +76,8 @@ function counts<K extends string>(names: readonly K[], map: BpfMap | undefined):
  */
 export class Probes {
   private events = 0;
+  private faultRefusals: string[] = [];
+  private ran: readonly string[] | null = null;
   private final: ProbeStats | null = null;
   private sink: TelemetrySink | null = null;
   private wakeups: Wakeups | null = null;
@@ -79,23 +85,22 @@ export class Probes {
 
   private constructor(
     private live: Live | null,
-    /** Programs that run, named as in bpf/sandbox.bpf.c. */
-    readonly attached: readonly string[],
-    /** Each names the cause and the remedy. */
-    readonly warnings: readonly string[],
+    private readonly refusals: readonly string[],
   ) {}
 
   /** Never throws for what the host lacks. `ringBytes`: from a page to 1 GiB. */
-  static load(options: Partial<AttachOptions> = {}): Probes {
+  static load({ faults = true, ...given }: Partial<LoadOptions> = {}): Probes {
+    const options = { ...DEFAULTS, ...given };
     const warnings: string[] = [];
-    const found = attachAll({ ...DEFAULTS, ...options }, warnings);
-    if (found === null) return new Probes(null, [], warnings);
-    const { object, attached } = found;
+    const found = attachAll(options, warnings);
+    if (found === null) return new Probes(null, warnings);
+    const { object } = found;
     try {
       const ringMap = object.map('ring');
       const live: Live = {
-        object,
-        attached,
+        ...found,
+        options,
+        faults: null,
         tracked: object.map('tracked'),
         seen: object.map('seen'),
         dropped: object.map('dropped'),
@@ -106,11 +111,39 @@ export class Probes {
         ring: new MappedRing(ringMap.fd, ringMap.maxEntries),
         ringFd: ringMap.fd,
       };
-      return new Probes(live, attached, warnings);
+      const probes = new Probes(live, warnings);
+      if (faults) probes.watchFaults();
+      return probes;
     } catch (error) {
       object.close();
-      return new Probes(null, [], [...warnings, explain(error)]);
+      return new Probes(null, [...warnings, explain(error)]);
     }
+  }
+
+  /** Programs that run, named as in bpf/sandbox.bpf.c; after `close` those that did. */
+  get attached(): readonly string[] {
+    return this.ran ?? [...(this.live?.attached ?? []), ...(this.live?.faults?.attached ?? [])];
+  }
+
+  /** Each names the cause and the remedy. */
+  get warnings(): readonly string[] {
+    return [...this.refusals, ...this.faultRefusals];
+  }
+
+  /** Page faults make events from now on. False, with a warning: on this host none can. */
+  watchFaults(): boolean {
+    const { live } = this;
+    if (live === null || live.faults !== null) return live !== null;
+    this.faultRefusals = [];
+    live.faults = attachFaults(live.options, live.object, this.faultRefusals);
+    return live.faults !== null;
+  }
+
+  /** They make none any more, and cost nothing. */
+  ignoreFaults(): void {
+    this.faultRefusals = [];
+    this.live?.faults?.object.close();
+    if (this.live !== null) this.live.faults = null;
   }
 
   /**
@@ -222,10 +255,12 @@ export class Probes {
   close(): void {
     const live = this.live;
     this.final = this.stats();
+    this.ran = this.attached;
     this.live = null;
     this.wakeups?.close();
     this.wakeups = null;
     live?.ring.unmap();
+    live?.faults?.object.close();
     live?.object.close();
   }
 }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentZipError } from '../../errors.js';
 import { monotonicMs } from '../../schedule/clock.js';
-import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
+import { Probes } from '../../telemetry/probes.js';
 import { hostDisturbances } from '../disturbances.js';
 import { LlmServer, type ServedTurn } from '../llm.js';
 import type { Screen } from '../live.js';
@@ -67,7 +67,7 @@ type Found = Pick<
 
 async function observe(options: DetectOptions): Promise<Found> {
   const plan = planDetection(options);
-  const probes = Probes.load({ without: FAULT_PROGRAMS });
+  const probes = Probes.load({ faults: false });
   const observer = new Observer(probes);
   const model = await LlmServer.listen(plan);
   const agents: InnerAgent[] = [];

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { packageRoot } from '../../paths.js';
-import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
+import { Probes } from '../../telemetry/probes.js';
 import { Lines, within } from '../lines.js';
 import { type Spread, spread } from '../stats.js';
 import { Observer } from './observer.js';
@@ -63,7 +63,7 @@ class Toucher {
 
 async function measure(state: State, toucher: Toucher): Promise<number> {
   if (state === 'bare') return toucher.faultNs();
-  const probes = Probes.load({ without: state.endsWith('Faults') ? [] : FAULT_PROGRAMS });
+  const probes = Probes.load({ faults: state.endsWith('Faults') });
   const observer = new Observer(probes);
   try {
     if (state.startsWith('tracked')) observer.add(TAG, [toucher.pid]);

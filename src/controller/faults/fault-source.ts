@@ -2,7 +2,8 @@ import { explain } from '../../errors.js';
 import type { Pager } from '../../pager/client.js';
 import type { DemandReads } from '../../pager/protocol.js';
 import type { Policy } from '../../policy/policy.js';
-import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
+import { FAULT_PROGRAMS } from '../../telemetry/attach.js';
+import { Probes } from '../../telemetry/probes.js';
 import type { Status } from '../api.js';
 
 /** What tells which pages tools had to wait for. */
@@ -28,13 +29,21 @@ export async function readsOf(pager: Pager, warnings: string[]): Promise<DemandR
 
 export const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
 
-/** Loads the probes: those of page faults only when the policy wants them or the pager does not tell. Where they do not run, it does. */
-export async function openFaultSource(pager: Pager, { faults }: Policy['detect']): Promise<FaultSource> {
+/**
+ * Has the pager's reads tell, or the probes of page faults: those when the policy wants them, or the pager does not tell; the reads
+ * also where no page fault can be probed.
+ */
+export async function chooseFaultSource(
+  pager: Pager,
+  probes: Probes,
+  { faults }: Policy['detect'],
+): Promise<FaultSource> {
   const warnings: string[] = [...pager.warnings];
-  const reads = faults === 'reads' ? await readsOf(pager, warnings) : null;
-  const probes = Probes.load({ without: reads === null ? [] : FAULT_PROGRAMS });
-  if (reads !== null || probesFaults(probes)) return { probes, reads, warnings };
-  return { probes, reads: faults === 'probes' ? await readsOf(pager, warnings) : null, warnings };
+  if (faults === 'probes' && probes.watchFaults()) return { probes, reads: null, warnings };
+  const reads = await readsOf(pager, warnings);
+  if (reads === null) probes.watchFaults();
+  else if (faults === 'reads') probes.ignoreFaults();
+  return { probes, reads, warnings };
 }
 
 export function seenBy(probes: Probes, reads: { able: boolean }): Status['probes']['faults'] {

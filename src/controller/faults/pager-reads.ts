@@ -1,25 +1,23 @@
-import type { Pager } from '../../pager/client.js';
-import type { PagerInfo } from '../../pager/protocol.js';
+import type { Context } from '../context.js';
 import type { DemandFaults } from './demand-faults.js';
-import { probesFaults, readsOf, type FaultSource } from './fault-source.js';
+import { chooseFaultSource, type FaultSource } from './fault-source.js';
 
-/** Has demand faults told by what the pager reads, where no probes of page faults run and every fault asks the pager. */
+/** Has demand faults told by what the pager reads, or by the probes of page faults, whatever pager and tier there are. */
 export class PagerReads {
   constructor(
-    private readonly pager: Pager,
-    private readonly source: FaultSource,
+    private readonly context: Pick<Context, 'pager' | 'policy'>,
+    private source: FaultSource,
     private readonly demand: DemandFaults,
   ) {}
 
   /** There is another pager, whose log is another, or another tier before its device. */
-  async renew(tier: PagerInfo['tier']): Promise<void> {
-    const wanted = tier === 'direct' && !probesFaults(this.source.probes);
-    this.demand.follow(wanted ? await readsOf(this.pager, this.source.warnings) : null);
+  async renew(): Promise<void> {
+    const { pager, policy } = this.context;
+    this.source = await chooseFaultSource(pager, this.source.probes, policy.detect);
+    this.demand.follow(this.source.reads);
   }
 
   get warnings(): string[] {
-    const { reads, warnings } = this.source;
-    if (reads === null || this.demand.able) return warnings;
-    return [...warnings, 'what tools wait for is told by page tables alone since the tier was changed'];
+    return this.source.warnings;
   }
 }

@@ -1,5 +1,5 @@
 import { tellsPhases } from '../../telemetry/phase-watch.js';
-import { FAULT_PROGRAMS, Probes } from '../../telemetry/probes.js';
+import { Probes } from '../../telemetry/probes.js';
 import type { Requirement } from './requirement.js';
 
 /** What the kernel took. */
@@ -7,7 +7,7 @@ type Loaded = Pick<Probes, 'attached' | 'warnings'>;
 
 /** Offers the probes to the kernel, as the service does, and takes them away at once. */
 function load(): Loaded {
-  const probes = Probes.load({ without: FAULT_PROGRAMS });
+  const probes = Probes.load({ faults: false });
   probes.close();
   return probes;
 }

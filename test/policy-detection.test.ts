@@ -38,6 +38,12 @@ class QuietProbes {
     return true;
   }
   untrack(): void {}
+  tracked(): number[] {
+    return [];
+  }
+  tagOf(): null {
+    return null;
+  }
   poll(): void {}
   arm(): void {}
   onNews(): void {}

@@ -19,10 +19,19 @@ interface Known {
   socketTracepoints: boolean;
   /** A standby takes over without a loss over fuse-loop too, from 6.9 on. */
   takeover: boolean;
+  /** Every anonymous page has KSM's mark in /proc/kpageflags. */
+  marksAll: boolean;
 }
-const later = { release: /^6\.12\./, ublk: true, socketTracepoints: true, takeover: true };
+const later = { release: /^6\.12\./, ublk: true, socketTracepoints: true, takeover: true, marksAll: true };
 const KNOWN: Readonly<Record<KernelName, Known>> = {
-  '6.1': { release: /^6\.1\./, ublk: false, zswap: true, socketTracepoints: false, takeover: false },
+  '6.1': {
+    release: /^6\.1\./,
+    ublk: false,
+    zswap: true,
+    socketTracepoints: false,
+    takeover: false,
+    marksAll: false,
+  },
   '6.12': { ...later, zswap: true },
   '6.12 for clouds': { ...later, zswap: false },
 };
@@ -34,6 +43,9 @@ const TRAMPOLINES = ['socket_arrived_fentry', 'socket_read_fentry', 'socket_sent
 const KPROBES = ['socket_arrived_kprobe', 'socket_read_kprobe', 'socket_sent_kprobe'];
 /** Page faults at 16 pages, a child that executes /bin/true, and a request and its answer. */
 const SEEN = { forks: 1, execs: ['true'], exits: 1, faults: 16, sentBytes: 3000, arrivedBytes: 6, closed: 1 };
+
+/** Of 64 pages, how many are their process's alone after it wrote them, forked, and wrote five again. */
+const SOLE = { fresh: 64, forked: 0, written: 5 };
 
 let folder: string;
 /** By what the last thing is that they lack; each lacks what those before it do, but for the faults. */
@@ -158,6 +170,7 @@ describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (n
       const script = [
         '/bin/busybox ip link set lo up',
         `${fixtures}/kernel-doctor.mjs`,
+        `${fixtures}/kernel-pages.mjs`,
         `${fixtures}/kernel-probes.mjs '${JSON.stringify(variants)}'`,
         ...(withCgroups ? [`${fixtures}/kernel-cgroups.mjs '${JSON.stringify({ mib: MIB })}'`] : []),
       ].join(' && ');
@@ -166,6 +179,7 @@ describe.each(names.filter((name) => LONG || name !== '6.12'))("Debian's %s", (n
       const said = (key: string) =>
         JSON.parse(lines.find((line) => line.startsWith(`{"${key}"`)) ?? '{}') as Record<string, unknown>;
       expectDoctor(said('facts') as unknown as DoctorRun, KNOWN[name]);
+      expect(said('pages').pages).toEqual({ ...SOLE, marksAll: KNOWN[name].marksAll });
       expectProbes(said('probes').probes as Record<string, ProbesRun>, KNOWN[name]);
       if (withCgroups) expectCgroups(said('cgroups').cgroups as CgroupsRun, KNOWN[name]);
     },

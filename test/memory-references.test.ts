@@ -55,5 +55,9 @@ test('a page in the swap cache is its process’s alone only where the kernel sa
   expect(isSole(swapCache, 0)).toBe(false);
   expect(isSole(swapCache, exclusive)).toBe(true);
   expect(isSole(swapCache | part, exclusive)).toBe(false);
-  expect(isSole(ksm, exclusive)).toBe(false);
+  expect(isSole(ksm, 0)).toBe(false);
+  // Linux 6.12 has KSM's bit on every anonymous page.
+  expect(isSole(ksm, exclusive)).toBe(true);
+  expect(isSole(ksm | part, exclusive)).toBe(true);
+  expect(isSole(ksm | part | swapCache, exclusive)).toBe(false);
 });

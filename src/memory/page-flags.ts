@@ -13,6 +13,19 @@ export const KPF = {
  */
 export const KPF_HIGH = { ANON_EXCLUSIVE: 1 << 2 } as const;
 
+const COMPOUND = KPF.COMPOUND_HEAD | KPF.COMPOUND_TAIL;
+
+/** Has no other process the page, neither mapped nor by a swap entry? Of a large page nothing is said: its flags are those of its first part. */
+export const isExclusive = (low: number, high: number): boolean =>
+  (high & KPF_HIGH.ANON_EXCLUSIVE) !== 0 && (low & COMPOUND) === 0;
+
+/**
+ * Is it a page that KSM has merged? Its bit alone does not say so: Linux 6.12 sets it for every anonymous page. KSM has none that
+ * is exclusive, and none that is large.
+ */
+export const isMerged = (low: number, high: number): boolean =>
+  (low & KPF.KSM) !== 0 && (low & COMPOUND) === 0 && !isExclusive(low, high);
+
 /** Entries read past unwanted ones: a read costs as much as some 60 entries more (measured). */
 const GAP = 64;
 const WINDOW = 16_384;

@@ -10,7 +10,7 @@ import {
   swapOffset,
   swapType,
 } from './pagemap.js';
-import { KPF, KPF_HIGH, readPageFlags } from './page-flags.js';
+import { isExclusive, isMerged, KPF, readPageFlags } from './page-flags.js';
 import type { Range } from '../native/process.js';
 import { PAGE } from '../native/libc.js';
 import { byteTable, type PageTable } from './page-table.js';
@@ -60,15 +60,12 @@ export function anyInSwapCache(frames: readonly number[]): boolean {
   return found;
 }
 
-const COMPOUND = KPF.COMPOUND_HEAD | KPF.COMPOUND_TAIL;
-
 /**
  * Can no other process have this page, which only one maps? Another may hold a swap entry of it, unless the page has no
- * slot yet, or the kernel marks it as exclusive. The flags of a large page are those of its first part.
+ * slot yet, or the kernel marks it as exclusive.
  */
 export const isSole = (low: number, high: number): boolean =>
-  (low & KPF.KSM) === 0 &&
-  ((low & KPF.SWAP_CACHE) === 0 || ((high & KPF_HIGH.ANON_EXCLUSIVE) !== 0 && (low & COMPOUND) === 0));
+  !isMerged(low, high) && ((low & KPF.SWAP_CACHE) === 0 || isExclusive(low, high));
 
 /** Which pages of `ranges` are the process's alone, so that a slot they are written to now can be nobody else's. */
 export function solePages(process: ProcessId, ranges: readonly Range[]): PageTable<Uint8Array> {

@@ -1,5 +1,5 @@
 import { frameOf, isAnonymous, isOwned, Pagemap } from '../../memory/pagemap.js';
-import { KPF, readPageFlags } from '../../memory/page-flags.js';
+import { isMerged, KPF, readPageFlags } from '../../memory/page-flags.js';
 import { identify } from '../../memory/process.js';
 import { readVmas } from '../../memory/vmas.js';
 
@@ -21,16 +21,23 @@ export function mergedMapped(pids: readonly number[]): number {
 
 function merged(frames: readonly number[]): number {
   let count = 0;
-  readPageFlags(frames, (_, low) => {
-    if ((low & KPF.KSM) !== 0) count++;
+  readPageFlags(frames, (_, low, high) => {
+    if (isMerged(low, high)) count++;
   });
   return count;
 }
 
+/** Has this kernel KSM's mark on every anonymous page, so that merged ones can not be counted? Only to be asked while nothing is merged. */
+export function marksAll(): boolean {
+  let marked = false;
+  readPageFlags(framesOf(process.pid, isOwned), (_, low) => (marked ||= (low & KPF.KSM) !== 0));
+  return marked;
+}
+
 /** Numbers of the page frames behind a process's private pages whose entry `wanted` accepts; none when it is gone. */
 function framesOf(pid: number, wanted: (high: number) => boolean): number[] {
-  const process = identify(pid);
-  const pagemap = process && Pagemap.open(process);
+  const found = identify(pid);
+  const pagemap = found && Pagemap.open(found);
   if (!pagemap) return [];
   const frames: number[] = [];
   try {

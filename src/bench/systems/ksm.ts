@@ -3,6 +3,7 @@ import { AgentZipError } from '../../errors.js';
 import { cgroupPids } from '../../memory/cgroup.js';
 import type { HostChanges } from './host-changes.js';
 import { readKnob } from './knobs.js';
+import { marksAll } from './ksm-pages.js';
 import type { Part } from './part.js';
 import type { Reclaimer, Waiting } from './reclaimer.js';
 
@@ -126,6 +127,8 @@ export function ksmLacks(): string | null {
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   if (status !== 0) return `PR_SET_MEMORY_MERGE, over exec, needs Linux 6.7 (${stderr.trim() || command})`;
   if (run === RUN || count('pages_shared') > 0) return 'KSM is in use already';
+  if (marksAll())
+    return 'this kernel marks every page as merged, as 6.12 does: what KSM merges can not be counted';
   return null;
 }
 

@@ -8,6 +8,8 @@ import { pagesOf, type WindowJob } from '../windows/window-job.js';
 /** Time between claim passes while pages are still to be claimed, and the longest once none are. */
 const CLAIM_MS = 250;
 const CLAIM_IDLE_MS = 2_000;
+/** Pages that go on changing are claimed after this part of the wait so far, no sooner: what an idle guest touches comes and goes all the time. */
+const OF_WAIT = 1 / 8;
 /** More pages than an idle process keeps using itself: worth another try of sending them out. */
 const STRAY_PAGES = 64;
 
@@ -17,6 +19,8 @@ export class ClaimFollower {
   /** Pages left by the last claim pass; -1: there was none since more went out. */
   private before = -1;
   private strays = { at: 0, pauseMs: CLAIM_MS };
+  /** When it is looked everywhere again; else only where pages were, for of a machine the rest is large and hardly changes. */
+  private everywhere = { at: 0, pauseMs: CLAIM_MS };
   private tidied = false;
   private takeovers: number;
 
@@ -56,6 +60,14 @@ export class ClaimFollower {
     }
   }
 
+  private looksEverywhere(): boolean {
+    const now = performance.now();
+    const { at, pauseMs } = this.everywhere;
+    if (now < at) return false;
+    this.everywhere = { at: now + pauseMs, pauseMs: 2 * pauseMs };
+    return true;
+  }
+
   private startOver(): void {
     [this.before, this.wait] = [-1, CLAIM_MS];
   }
@@ -65,10 +77,11 @@ export class ClaimFollower {
     const { sandbox, window } = this.job;
     // Nothing left twice in a row: pages that others send out later wait for the next window.
     const done = this.before === 0 && this.wait > CLAIM_MS;
-    const left = done ? 0 : await claimPass(this.context, sandbox, window.signal);
+    const left = done ? 0 : await claimPass(this.context, sandbox, window.signal, this.looksEverywhere());
     if (left < 0 || (done && !this.context.registry.refresh(sandbox))) return false;
     // What a pass could not claim the next seldom can, unless more has gone out.
-    this.wait = left > 0 && left !== this.before ? CLAIM_MS : Math.min(2 * this.wait, CLAIM_IDLE_MS);
+    const soon = Math.min(Math.max(CLAIM_MS, window.durationMs * OF_WAIT), CLAIM_IDLE_MS);
+    this.wait = left > 0 && left !== this.before ? soon : Math.min(2 * this.wait, CLAIM_IDLE_MS);
     this.before = left;
     return true;
   }

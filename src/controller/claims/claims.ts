@@ -177,11 +177,14 @@ async function claimMember(
 
 export type Looks = ReadonlyMap<Member, Look>;
 
-/** The first look of the claim rule at each living process of a sandbox. */
-export function lookFirst({ info }: Context, sandbox: Sandbox): Looks {
+/**
+ * The first look of the claim rule at each living process of a sandbox: `everywhere`, or only where the last one found pages, which costs
+ * nothing for what is the file's of guest memory that a machine maps.
+ */
+export function lookFirst({ info }: Context, sandbox: Sandbox, everywhere = true): Looks {
   const looks = new Map<Member, Look>();
   for (const member of sandbox.members.values()) {
-    const look = member.lookAgain(info.swapType);
+    const look = everywhere ? member.lookAgain(info.swapType) : member.lookBack(info.swapType);
     if (look !== null) looks.set(member, look);
   }
   return looks;
@@ -217,8 +220,13 @@ export async function claimSettled(
  * Tells the pager whose the slots of a sandbox are, once the device has settled. Returns what is left as
  * {@link claimSettled} does; -1 when the sandbox has no process left.
  */
-export async function claimPass(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<number> {
-  const first = lookFirst(context, sandbox);
+export async function claimPass(
+  context: Context,
+  sandbox: Sandbox,
+  signal: AbortSignal,
+  everywhere = true,
+): Promise<number> {
+  const first = lookFirst(context, sandbox, everywhere);
   if (first.size === 0) return -1;
   const left = pending(first);
   if (left === 0 || !(await settled(context.info.device, signal))) return left;

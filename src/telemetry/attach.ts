@@ -19,8 +19,11 @@ const FALLBACKS: Readonly<Record<string, readonly string[]>> = {
 };
 const isFallback = (program: string): boolean => Object.values(FALLBACKS).flat().includes(program);
 
+type Choice = (program: string) => boolean;
+
+const isFault: Choice = (program) => FAULT_PROGRAMS.includes(program);
 /** Does the kernel get this program from the start, as far as it takes it? */
-const isWanted = (program: string): boolean => !isFallback(program) && !FAULT_PROGRAMS.includes(program);
+const isWanted: Choice = (program) => !isFallback(program) && !isFault(program);
 
 export interface AttachOptions {
   objectPath: string;
@@ -79,8 +82,6 @@ function requireHost(options: AttachOptions): void {
   }
 }
 
-type Choice = (program: string) => boolean;
-
 /**
  * A fresh object with only the chosen programs, given to the kernel, with maps of its own but for those that are `shared`. A
  * loaded or refused object can't be loaded again.
@@ -133,23 +134,23 @@ function refusal(options: AttachOptions, program: string): AgentZipError | null 
 }
 
 /**
- * Finds out which programs the kernel runs by offering each alone; libbpf does not say which one failed. Trampolines that a machine
- * lacks are refused only when they are attached.
+ * Finds out which of the chosen programs the kernel runs, or what stands in for them, by offering each alone; libbpf does not say which
+ * one failed. Trampolines that a machine lacks are refused only when they are attached.
  */
-function acceptable(options: AttachOptions, warnings: string[]): Set<string> {
+function acceptable(
+  options: AttachOptions,
+  chosen: Choice,
+): { accepted: Set<string>; refusals: AgentZipError[] } {
   const accepted = new Set<string>();
   const refusals: AgentZipError[] = [];
-  for (const program of programsOf(options)) {
-    if (!isWanted(program)) continue;
+  for (const program of programsOf(options).filter(chosen)) {
     const refused = refusal(options, program);
     const runs =
       refused === null ? program : FALLBACKS[program]?.find((one) => refusal(options, one) === null);
     if (runs !== undefined) accepted.add(runs);
     else if (refused !== null) refusals.push(refused);
   }
-  // All refused have one cause: the caller tells it once.
-  if (accepted.size > 0) warnings.push(...refusals.map(explain));
-  return accepted;
+  return { accepted, refusals };
 }
 
 /**
@@ -162,8 +163,10 @@ export function attachAll(options: AttachOptions, warnings: string[]): Attached 
     try {
       return run(options, isWanted);
     } catch (error) {
-      const accepted = acceptable(options, warnings);
+      const { accepted, refusals } = acceptable(options, isWanted);
+      // All refused have one cause, which is told once.
       if (accepted.size === 0) throw error;
+      warnings.push(...refusals.map(explain));
       return run(options, (name) => accepted.has(name));
     }
   } catch (error) {
@@ -179,11 +182,10 @@ export function attachAll(options: AttachOptions, warnings: string[]): Attached 
 export function attachFaults(options: AttachOptions, main: BpfObject, warnings: string[]): Attached | null {
   const shared = FAULT_MAPS.map((name) => main.map(name));
   try {
-    return run(options, (name) => FAULT_PROGRAMS.includes(name), shared);
+    return run(options, isFault, shared);
   } catch {
-    const refusals = FAULT_PROGRAMS.map((program) => refusal(options, program));
-    const accepted = FAULT_PROGRAMS.filter((_program, i) => refusals[i] === null);
-    warnings.push(...refusals.filter((refused) => refused !== null).map(explain));
-    return accepted.length === 0 ? null : run(options, (name) => accepted.includes(name), shared);
+    const { accepted, refusals } = acceptable(options, isFault);
+    warnings.push(...refusals.map(explain));
+    return accepted.size === 0 ? null : run(options, (name) => accepted.has(name), shared);
   }
 }

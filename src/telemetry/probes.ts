@@ -133,9 +133,11 @@ export class Probes {
   /** Page faults make events from now on. False, with a warning: on this host none can. */
   watchFaults(): boolean {
     const { live } = this;
-    if (live === null || live.faults !== null) return live !== null;
-    this.faultRefusals = [];
-    live.faults = attachFaults(live.options, live.object, this.faultRefusals);
+    if (live === null) return false;
+    if (live.faults === null) {
+      this.faultRefusals = [];
+      live.faults = attachFaults(live.options, live.object, this.faultRefusals);
+    }
     return live.faults !== null;
   }
 

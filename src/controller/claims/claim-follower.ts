@@ -13,14 +13,30 @@ const OF_WAIT = 1 / 8;
 /** More pages than an idle process keeps using itself: worth another try of sending them out. */
 const STRAY_PAGES = 64;
 
+/** Something that is due at once, then after twice as long each time. */
+class EverLater {
+  private at = 0;
+  private pauseMs = CLAIM_MS;
+
+  get isDue(): boolean {
+    return performance.now() >= this.at;
+  }
+
+  /** It is done now. */
+  putOff(): void {
+    this.at = performance.now() + this.pauseMs;
+    this.pauseMs *= 2;
+  }
+}
+
 /** What is left to do in a window once its pages were sent out, until it ends. */
 export class ClaimFollower {
   private wait = CLAIM_MS;
   /** Pages left by the last claim pass; -1: there was none since more went out. */
   private before = -1;
-  private strays = { at: 0, pauseMs: CLAIM_MS };
-  /** When it is looked everywhere again; else only where pages were, for of a machine the rest is large and hardly changes. */
-  private everywhere = { at: 0, pauseMs: CLAIM_MS };
+  private readonly strays = new EverLater();
+  /** A look everywhere; else it is looked only where pages were, for of a machine the rest is large and hardly changes. */
+  private readonly everywhere = new EverLater();
   private tidied = false;
   private takeovers: number;
 
@@ -50,9 +66,9 @@ export class ClaimFollower {
         this.tidied = true;
         await freeGarbage(this.context, sandbox, window.signal);
       }
-      const due = pagesOf(sandbox).owned > STRAY_PAGES && performance.now() >= this.strays.at;
+      const due = pagesOf(sandbox).owned > STRAY_PAGES && this.strays.isDue;
       if (window.open && due && this.context.turns.idle) {
-        this.strays = { at: performance.now() + this.strays.pauseMs, pauseMs: 2 * this.strays.pauseMs };
+        this.strays.putOff();
         await again();
         this.startOver();
       }
@@ -60,12 +76,11 @@ export class ClaimFollower {
     }
   }
 
-  private looksEverywhere(): boolean {
-    const now = performance.now();
-    const { at, pauseMs } = this.everywhere;
-    if (now < at) return false;
-    this.everywhere = { at: now + pauseMs, pauseMs: 2 * pauseMs };
-    return true;
+  private pass(): Promise<number> {
+    const { sandbox, window } = this.job;
+    const everywhere = this.everywhere.isDue;
+    if (everywhere) this.everywhere.putOff();
+    return claimPass(this.context, sandbox, window.signal, everywhere);
   }
 
   private startOver(): void {
@@ -77,7 +92,7 @@ export class ClaimFollower {
     const { sandbox, window } = this.job;
     // Nothing left twice in a row: pages that others send out later wait for the next window.
     const done = this.before === 0 && this.wait > CLAIM_MS;
-    const left = done ? 0 : await claimPass(this.context, sandbox, window.signal, this.looksEverywhere());
+    const left = done ? 0 : await this.pass();
     if (left < 0 || (done && !this.context.registry.refresh(sandbox))) return false;
     // What a pass could not claim the next seldom can, unless more has gone out.
     const soon = Math.min(Math.max(CLAIM_MS, window.durationMs * OF_WAIT), CLAIM_IDLE_MS);

@@ -3,7 +3,7 @@ import type { Pager } from '../../pager/client.js';
 import type { DemandReads } from '../../pager/protocol.js';
 import type { Policy } from '../../policy/policy.js';
 import { FAULT_PROGRAMS } from '../../telemetry/attach.js';
-import { Probes } from '../../telemetry/probes.js';
+import type { Probes } from '../../telemetry/probes.js';
 import type { Status } from '../api.js';
 
 /** What tells which pages tools had to wait for. */
@@ -27,7 +27,7 @@ export async function readsOf(pager: Pager, warnings: string[]): Promise<DemandR
   return null;
 }
 
-export const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
+const probesFaults = ({ attached }: Probes): boolean => attached.includes(FAULT_PROGRAMS[0]);
 
 /**
  * Has the pager's reads tell, or the probes of page faults: those when the policy wants them, or the pager does not tell; the reads

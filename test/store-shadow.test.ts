@@ -160,6 +160,8 @@ test('the store agrees with a shadow copy through writes, discards, refinement a
       if (random.below(2) === 0) bench.commitAll();
     } else if (dice < 90) {
       bench.store.objects.compact(200);
+      if (random.below(8) === 0) bench.store.keepHeadroom(random.below(2) * random.below(2 ** 19));
+      if (bench.store.isUnprepared) bench.store.prepare();
       for (let punches = 1 + random.below(4); punches > 0; punches--) bench.store.giveBack(8);
     } else if (dice < 99) {
       verify(slot);

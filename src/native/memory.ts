@@ -76,6 +76,13 @@ export function madvise(address: number, length: number, advice: number): void {
   check(madvise_(address, length, advice), 'madvise', `0x${address.toString(16)}, advice ${advice}`);
 }
 
+/** Linux 5.14. */
+const MADV_POPULATE_WRITE = 23;
+
+/** Lets whole pages of our own have their memory, with what is in them, as a write to each would. */
+export const populate = (address: number, length: number): void =>
+  madvise(address, length, MADV_POPULATE_WRITE);
+
 /** Anonymous memory file (close-on-exec). */
 export function memfdCreate(name: string): number {
   return check(memfdCreate_(name, 1), 'memfd_create', name);

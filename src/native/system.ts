@@ -1,5 +1,6 @@
 import { check, errno, SystemError } from './errno.js';
 import { libc } from './libc.js';
+import { reserve, view } from './memory.js';
 
 /** swapon(2) flags: discard freed clusters while running. */
 export const SWAP_FLAG_DISCARD_PAGES = 0x10000 | 0x40000;
@@ -19,6 +20,22 @@ export function mount(source: string, target: string, type: string, flags: numbe
 
 export function umount(target: string, flags = 0): void {
   check(umount2_(target, flags), 'umount', target);
+}
+
+const sysinfo_ = libc.func('int sysinfo(intptr_t info)');
+const SYSINFO = { bytes: 112, freeRam: 40, unit: 104 };
+
+/** Asks how much of the machine's memory is free, and nothing of the kernel's memory to be told it (sysinfo(2)). */
+export class FreeRam {
+  private readonly address = reserve(SYSINFO.bytes);
+  private readonly info = new DataView(view(this.address, SYSINFO.bytes));
+
+  /** Bytes. */
+  read(): number {
+    check(sysinfo_(this.address), 'sysinfo', '');
+    const { info } = this;
+    return Number(info.getBigUint64(SYSINFO.freeRam, true)) * info.getUint32(SYSINFO.unit, true);
+  }
 }
 
 /** On a worker thread: reads of the device come from the same process. */

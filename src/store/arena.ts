@@ -1,6 +1,6 @@
 import { punchHole } from '../native/files.js';
 import { PAGE } from '../native/libc.js';
-import { memset, reserveWords } from '../native/memory.js';
+import { memset, populate, reserveWords } from '../native/memory.js';
 import { SEGMENT } from './layout.js';
 import { blocksOf, CLASS_SIZES, classOf, PAGE_CLASS, UNIT } from './size-classes.js';
 import { Vacancies } from './vacancies.js';
@@ -43,6 +43,8 @@ export class Arena {
   private readonly freedIn: Uint32Array;
   private turn = 1;
   private readonly vacancies: Vacancies;
+  /** Empty segments that are to have memory for blocks to come. */
+  headroom = 0;
   /** Class whose sink was looked at last. */
   private lastSink = 0;
   private inUse = 0;
@@ -62,8 +64,10 @@ export class Arena {
     this.bitmap = reserveWords(segments * BITMAP_WORDS);
     this.next = new Int32Array(segments);
     this.previous = new Int32Array(segments);
-    this.vacancies = new Vacancies(segments, (segment, count) =>
-      punchHole(fd, fileOffset + segment * SEGMENT, count * SEGMENT),
+    this.vacancies = new Vacancies(
+      segments,
+      (segment, count) => punchHole(fd, fileOffset + segment * SEGMENT, count * SEGMENT),
+      (segment) => populate(address + segment * SEGMENT, SEGMENT),
     );
   }
 
@@ -75,13 +79,24 @@ export class Arena {
   /** Offset in 16-byte units of a block for `length` bytes (1 to MAX_BLOCK), or -1 when the arena is full. */
   allocate(length: number): number {
     const sizeClass = classOf[length];
-    if (this.partial[sizeClass] === NONE) {
-      const holes = this.vacancies.haveMemory ? 0 : ALL_PAGES;
+    const partial = this.partial[sizeClass];
+    if (partial === NONE || (this.vacancies.ready > 0 && this.wantsMemory(partial, sizeClass))) {
+      const holes = this.vacancies.ready > 0 ? 0 : ALL_PAGES;
       const segment = this.vacancies.take();
       if (segment === NONE) return -1;
       this.open(segment, sizeClass, holes);
     }
     return this.takeFrom(this.partial[sizeClass], sizeClass);
+  }
+
+  /** Has it less headroom than it should? */
+  get isUnprepared(): boolean {
+    return this.vacancies.ready < this.headroom;
+  }
+
+  /** Lets one more segment have memory before a block needs it; false when all have. */
+  prepare(): boolean {
+    return this.vacancies.prepare();
   }
 
   /** What the block held is wiped: its next owner may be another tenant's. */
@@ -135,7 +150,9 @@ export class Arena {
    */
   trim(punches: number, limit: number): number {
     let left = punches;
-    while (left > 0 && this.vacancies.trim()) left--;
+    while (left > 0 && this.vacancies.trim(this.headroom)) left--;
+    // The next blocks are better off with these.
+    if (this.headroom > 0) return punches - left;
     let segment = this.partial[PAGE_CLASS];
     for (let looked = 0; left > 0 && looked < limit && segment !== NONE; looked++) {
       if (this.freedIn[segment] === 0) break;
@@ -167,12 +184,15 @@ export class Arena {
     const used = blocksOf(sizeClass) - free;
     const elsewhere = this.freeInClass[sizeClass] - free;
     // Beyond as many blocks as are in use: then one below is free.
-    if (elsewhere === 0) return blockIn(unit, sizeClass) < used ? -1 : this.takeFrom(segment, sizeClass);
+    if (elsewhere === 0)
+      return blockIn(unit, sizeClass) < used || this.wantsMemory(segment, sizeClass)
+        ? -1
+        : this.takeFrom(segment, sizeClass);
     const head = this.partial[sizeClass];
     const target = head === segment ? this.next[segment] : head;
     // Never to an emptier one, whose blocks would come back here.
     const isEmptied = free * 4 >= used + free && elsewhere >= used && this.freeBlocks[target] < free;
-    if (!isEmptied && !isSink) return -1;
+    if ((!isEmptied && !isSink) || this.wantsMemory(target, sizeClass)) return -1;
     return this.takeFrom(target, sizeClass);
   }
 
@@ -239,7 +259,8 @@ export class Arena {
 
   /** The lowest free block of a partial segment, as `allocate` names it. */
   private takeFrom(segment: number, sizeClass: number): number {
-    const block = this.takeBlock(segment);
+    const block = this.lowestFree(segment);
+    this.bitmap[segment * BITMAP_WORDS + (block >> 5)] &= ~(1 << (block & 31));
     this.holes[segment] &= ~pagesOf(block, sizeClass);
     this.freeInClass[sizeClass]--;
     if (--this.freeBlocks[segment] === 0) this.unlink(segment, sizeClass);
@@ -247,13 +268,16 @@ export class Arena {
     return segment * SEGMENT_UNITS + (block * CLASS_SIZES[sizeClass]) / UNIT;
   }
 
-  private takeBlock(segment: number): number {
+  /** With headroom, which is taken first: would the next block of a partial segment need memory from the kernel? */
+  private wantsMemory(segment: number, sizeClass: number): boolean {
+    if (this.headroom === 0 || this.holes[segment] === 0) return false;
+    return (this.holes[segment] & pagesOf(this.lowestFree(segment), sizeClass)) !== 0;
+  }
+
+  private lowestFree(segment: number): number {
     for (let at = segment * BITMAP_WORDS, word = 0; word < BITMAP_WORDS; word++) {
       const bits = this.bitmap[at + word];
-      if (bits === 0) continue;
-      const bit = 31 - Math.clz32(bits & -bits);
-      this.bitmap[at + word] = bits & (bits - 1);
-      return word * 32 + bit;
+      if (bits !== 0) return word * 32 + 31 - Math.clz32(bits & -bits);
     }
     throw new Error(`segment ${segment} is listed as partial but has no free block`);
   }

@@ -62,15 +62,18 @@ export class Objects {
     return object;
   }
 
+  /** Number of the object that is made next, unless the table is full. */
+  get next(): number {
+    const free = this.free.lowest();
+    return free > 0 ? free : this.tables.superblock[Super.HIGH_OBJECT];
+  }
+
   private create(fields: ObjectFields): number {
     const { tables } = this;
-    let object = this.free.lowest();
-    if (object > 0) this.free.delete(object);
-    else {
-      object = tables.superblock[Super.HIGH_OBJECT];
-      if (object >= tables.objects) return 0;
-      tables.superblock[Super.HIGH_OBJECT] = object + 1;
-    }
+    const object = this.next;
+    if (object >= tables.objects) return 0;
+    if (object === tables.superblock[Super.HIGH_OBJECT]) tables.superblock[Super.HIGH_OBJECT] = object + 1;
+    else this.free.delete(object);
     tables.objectUse.take(object);
     tables.objectHashLow[object] = fields.hashLow;
     tables.objectHashHigh[object] = fields.hashHigh;

@@ -6,16 +6,19 @@ import { Arena } from './arena.js';
 import { Commits } from './commits.js';
 import { Decoder, DECODER_BYTES } from './decoder.js';
 import { Dictionaries } from './dictionaries.js';
-import { BLOCK, FETCHED, LOST, OWNER_MASK, SOLE, Super } from './layout.js';
+import { BLOCK, FETCHED, LOST, OWNER_MASK, SEGMENT, SOLE, Super } from './layout.js';
 import { noFields, Objects } from './objects.js';
 import type { PackSet } from './packs.js';
 import type { ResultRing } from './results.js';
-import { columnsOf, TableTrim } from './table-trim.js';
+import { columnsOf, TableMemory } from './table-memory.js';
 import type { Tables } from './tables.js';
 import { Counter, type Volatile } from './volatile.js';
 
 /** Workspace a store needs for itself, behind whatever its front end keeps there. */
 export const STORE_BYTES = DECODER_BYTES + 2 * PAGE;
+
+/** Objects whose entries get their memory before they are made: a page of the widest column. */
+const OBJECTS_AHEAD = 1024;
 
 export interface StoreOptions {
   /** The memory file behind the tables. */
@@ -36,8 +39,10 @@ export class Store {
   readonly objects: Objects;
   readonly dictionaries: Dictionaries;
   readonly decoder: Decoder;
-  private readonly slotTrim: TableTrim;
-  private readonly objectTrim: TableTrim;
+  private readonly slotMemory: TableMemory;
+  private readonly objectMemory: TableMemory;
+  /** The first of the objects whose entries were prepared last. */
+  private objectsFrom = 0;
   private readonly compressor = new ZstdCompressor(1);
   private readonly commits: Commits;
   private readonly fields = noFields();
@@ -57,13 +62,13 @@ export class Store {
     this.objects = new Objects(tables, this.arena, this.dictionaries, shared);
     this.commits = new Commits(tables, this.objects, this.dictionaries, shared);
     this.decoder = new Decoder(tables, packs, workspace, options.scratch);
-    const slotColumns = columnsOf('slot', mapping.geometry, tables.slots);
-    this.slotTrim = new TableTrim(options.fd, slotColumns, tables.slotUse, {
+    const slotColumns = columnsOf('slot', mapping, tables.slots);
+    this.slotMemory = new TableMemory(options.fd, slotColumns, tables.slotUse, {
       mayGo: (block) => this.hasNoneLost(block),
       gone: () => this.lower(),
     });
-    const objectColumns = columnsOf('object', mapping.geometry, tables.objects);
-    this.objectTrim = new TableTrim(options.fd, objectColumns, tables.objectUse, {
+    const objectColumns = columnsOf('object', mapping, tables.objects);
+    this.objectMemory = new TableMemory(options.fd, objectColumns, tables.objectUse, {
       mayGo: () => true,
       gone: () => this.objects.lower(),
     });
@@ -244,8 +249,35 @@ export class Store {
    * arena's. False: nothing was left.
    */
   giveBack(segments: number): boolean {
-    if (this.arena.trim(1, segments) > 0 || this.slotTrim.step() || this.objectTrim.step()) return true;
+    if (this.arena.trim(1, segments) > 0) return true;
+    if (this.arena.headroom === 0 && (this.slotMemory.trim() || this.objectMemory.trim())) return true;
     return this.shared.shrink(this.objects.bases);
+  }
+
+  /**
+   * From now on so much memory is kept ready for pages to be written, and what tables have is kept; 0: all that is not needed goes
+   * back. Call `prepare` for what is missing.
+   */
+  keepHeadroom(bytes: number): void {
+    this.arena.headroom = Math.ceil(bytes / SEGMENT);
+  }
+
+  /** Is there less ready than was asked for? */
+  get isUnprepared(): boolean {
+    const { arena, objects, objectsFrom } = this;
+    return (
+      arena.isUnprepared || (arena.headroom > 0 && Math.abs(objects.next - objectsFrom) > OBJECTS_AHEAD / 2)
+    );
+  }
+
+  /**
+   * Asks the kernel for some of the memory that pages to be written will need: 64 KiB, or a little more. False: there is no room
+   * for more. What slots need is not among it, for the kernel says only then which they are: a page for some 400 of them.
+   */
+  prepare(): boolean {
+    this.objectsFrom = this.objects.next;
+    this.objectMemory.populate(this.objectsFrom, OBJECTS_AHEAD);
+    return !this.arena.isUnprepared || this.arena.prepare();
   }
 
   /** Gives a slot another page (0: none) and a new sequence. */

@@ -21,6 +21,11 @@ export class TableUse {
     this.touched[block] = 1;
   }
 
+  /** Entries that are not in use may have memory. */
+  touch(first: number, count: number): void {
+    this.touched.fill(1, Math.floor(first / BLOCK), Math.floor((first + count - 1) / BLOCK) + 1);
+  }
+
   drop(entry: number): void {
     this.live[Math.floor(entry / BLOCK)]--;
   }

@@ -11,6 +11,8 @@ const RUN_SEGMENTS = 16;
 export class Vacancies {
   /** One more than the highest segment ever taken: what lies above was never touched. */
   high = 0;
+  /** Segments that have memory. */
+  ready = 0;
   private readonly state: Uint8Array;
   private readonly next: Int32Array;
   private readonly previous: Int32Array;
@@ -20,31 +22,33 @@ export class Vacancies {
   /** Those below `high` that have none. */
   private holes = NONE;
 
-  /** `punch` gives the memory of `count` segments back, from `segment` on. */
+  /** `punch` gives the memory of `count` segments back, from `segment` on; `populate` lets one have its memory. */
   constructor(
     private readonly segments: number,
     private readonly punch: (segment: number, count: number) => void,
+    private readonly populate: (segment: number) => void,
   ) {
     this.state = new Uint8Array(segments);
     this.next = new Int32Array(segments);
     this.previous = new Int32Array(segments);
   }
 
-  /** Is the next segment that is taken one with memory? */
-  get haveMemory(): boolean {
-    return this.empty !== NONE;
-  }
-
   /** A segment, one with memory if there is one; -1 when none is left. */
   take(): number {
-    let segment = this.empty;
-    if (segment !== NONE) this.remove(segment);
-    else if (this.holes !== NONE) {
-      segment = this.holes;
-      this.holes = this.next[segment];
-    } else segment = this.high < this.segments ? this.high++ : NONE;
-    if (segment !== NONE) this.state[segment] = Vacancy.NO;
+    if (this.empty === NONE) return this.takeHole();
+    const segment = this.empty;
+    this.remove(segment);
+    this.state[segment] = Vacancy.NO;
     return segment;
+  }
+
+  /** Lets one more segment have memory before it is needed; false when all have. */
+  prepare(): boolean {
+    const segment = this.takeHole();
+    if (segment === NONE) return false;
+    this.populate(segment);
+    this.add(segment);
+    return true;
   }
 
   /** The segment has no blocks any more. */
@@ -55,12 +59,13 @@ export class Vacancies {
     if (this.empty === NONE) this.lastEmpty = segment;
     else this.previous[this.empty] = segment;
     this.empty = segment;
+    this.ready++;
   }
 
-  /** Gives the segment that was emptied longest ago back, with its empty neighbours; false when there is none. */
-  trim(): boolean {
-    if (this.lastEmpty === NONE) return false;
-    this.punchRun(this.lastEmpty, RUN_SEGMENTS);
+  /** Gives the segment that was emptied longest ago back, with its empty neighbours, but for `keep`; false: there are no more. */
+  trim(keep: number): boolean {
+    if (this.ready <= keep) return false;
+    this.punchRun(this.lastEmpty, Math.min(RUN_SEGMENTS, this.ready - keep));
     return true;
   }
 
@@ -71,7 +76,16 @@ export class Vacancies {
     if (this.high < this.segments) this.punch(this.high, this.segments - this.high);
   }
 
+  private takeHole(): number {
+    let segment = this.holes;
+    if (segment !== NONE) this.holes = this.next[segment];
+    else segment = this.high < this.segments ? this.high++ : NONE;
+    if (segment !== NONE) this.state[segment] = Vacancy.NO;
+    return segment;
+  }
+
   private remove(segment: number): void {
+    this.ready--;
     const before = this.previous[segment];
     const after = this.next[segment];
     if (before === NONE) this.empty = after;

@@ -12,6 +12,7 @@ import { Tables } from '../../store/tables.js';
 import { Volatile } from '../../store/volatile.js';
 import { Attention } from './attention.js';
 import { channelBytes, openChannel } from '../front-ends.js';
+import { FreeMemory } from './free-memory.js';
 import { Inbox } from './inbox.js';
 import { SlotLogWriter } from './slot-log.js';
 import type { DataLoopInput, DataLoopNotice, DataLoopReply, DataLoopRequest, Started } from '../threads.js';
@@ -25,6 +26,11 @@ const RESULTS_A_TURN = 4;
 const NICE = -20;
 /** How often memory is given back, and how much is done each time: some 10 ms when there is much of it. */
 const HOUSE = { everyMs: 50, objects: 4000, punches: 20, segments: 64 };
+/**
+ * Memory kept ready for pages to come while the machine has little: the kernel looks for memory by sending pages here, so what
+ * stores them must not have to ask it for some. Each page stored lets the kernel have one, so it need not last for long.
+ */
+const HEADROOM_BYTES = 4 * 2 ** 20;
 
 const input = workerData as DataLoopInput;
 const port = parentPort!;
@@ -40,6 +46,7 @@ const store = new Store(tables, shared, packs, workspace, {
   stagingBytes: input.stagingBytes,
   scratch,
 });
+const memory = new FreeMemory();
 const attention = new Attention(input.attention, input.wakeFd);
 /** Mapped packs by number. */
 const packPaths = new Map<number, { path: string; mapping: PackMapping }>();
@@ -122,16 +129,18 @@ let keptHouseAt = performance.now();
 let punchesLeft = 0;
 
 /**
- * Gives memory back that is no longer needed, a step at a time: a fault may come at any moment, and is looked for in
+ * Sees to the headroom, and gives memory back that is no longer needed, a step at a time: a fault may come at any moment, and is looked for in
  * between. False when there is nothing to do for now.
  */
 function keepHouse(): boolean {
   if (performance.now() - keptHouseAt >= HOUSE.everyMs) {
     keptHouseAt = performance.now();
     punchesLeft = HOUSE.punches;
+    store.keepHeadroom(memory.isLittle ? HEADROOM_BYTES : 0);
     store.objects.compact(HOUSE.objects);
     inbox.age();
   }
+  if (store.isUnprepared && memory.isThere && store.prepare()) return true;
   if (punchesLeft === 0) return false;
   punchesLeft = store.giveBack(HOUSE.segments) ? punchesLeft - 1 : 0;
   return punchesLeft > 0;

@@ -1,5 +1,7 @@
+import { totalmem } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
-import { watermarks } from '../src/pager/requests/free-memory.js';
+import { Kind } from '../src/codec/kinds.js';
+import { FreeMemory, pagesThere, wantedFree, zonesOf } from '../src/pager/requests/free-memory.js';
 import { memoryBytes } from '../src/store/volatile.js';
 import { testRandom } from './support/seed.js';
 import { PAGE, StoreBench } from './support/store.js';
@@ -31,10 +33,10 @@ function prepare({ store }: StoreBench): void {
 /** Writes pages that do not compress; by how many bytes the store's memory grew. */
 function writeRaw(bench: StoreBench, random: ReturnType<typeof testRandom>, slots: number[]): number {
   const before = memoryBytes(bench.fd);
-  const page = new Uint8Array(PAGE);
+  const words = new Uint32Array(PAGE / 4);
+  const page = new Uint8Array(words.buffer);
   for (const slot of slots) {
-    page[random.below(PAGE)] = 1 + random.below(255);
-    page[slot % PAGE] ^= 0x55;
+    for (let word = 0; word < words.length; word++) words[word] = random.below(2 ** 32);
     expect(bench.write(slot, page)).toBe(true);
   }
   return memoryBytes(bench.fd) - before;
@@ -50,6 +52,21 @@ test('with headroom what is written takes no memory from the kernel', () => {
   const ready = makeStore();
   prepare(ready);
   expect(writeRaw(ready, random, numbers(WRITES))).toBe(0);
+});
+
+test('pages are compressed as they come once half of the headroom is used up', () => {
+  const ready = makeStore();
+  prepare(ready);
+  const kindOf = (slot: number): number => ready.tables.objectKind[ready.tables.slotObject[slot]];
+  const random = testRandom('store-headroom');
+  for (const slot of numbers(1000)) {
+    const page = new Uint8Array(PAGE).fill(7);
+    page.set(random.bytes(64), 1000);
+    expect(ready.write(slot, page)).toBe(true);
+  }
+  const kinds = numbers(1000).map(kindOf);
+  expect(kinds.slice(0, 500)).toEqual(Array(500).fill(Kind.STAGED));
+  expect(kinds.slice(600)).toEqual(Array(400).fill(Kind.QUICK));
 });
 
 test('objects without a block have their entries before they are made, too', () => {
@@ -157,9 +174,31 @@ Node 0, zone  Movable
         protection: (0, 0, 0, 0, 0)
 `;
 
-test('what the kernel keeps free counts with what zones are protected with, as far as they reach', () => {
-  expect(watermarks(ZONEINFO)).toEqual({
-    min: PAGE * (3840 + 3145 + 13184 + 13735),
-    high: PAGE * (3840 + 4717 + 13184 + 20601),
-  });
+test('what the kernel wants to have free counts with what zones are protected with, as far as they reach', () => {
+  expect(wantedFree(zonesOf(ZONEINFO))).toBe(PAGE * (3840 + 4717 + 13184 + 20601));
+});
+
+test('pages are there when one zone has more than it keeps', () => {
+  const zones = zonesOf(ZONEINFO);
+  expect(zones.map(({ free }) => free)).toEqual([3840, 772807, 2694947, 0]);
+  expect(zones[1]).toEqual({ free: 772807, managed: 772807, min: 3145, high: 4717, protection: 13184 });
+  const [dma, dma32, normal] = zones;
+  // Above what it keeps, and what none but blocks of several pages can be made of.
+  expect(pagesThere(zones)).toBeCloseTo(2694947 - 13735 - 512 - 33751.04, 3);
+  // The lower zones are full, but kept for others.
+  expect(pagesThere([dma, { ...dma32, free: 16_000 }, { ...normal, free: 13_800 }])).toBe(0);
+  expect(pagesThere([dma, { ...dma32, free: 16_000 }, { ...normal, free: 60_000 }])).toBeGreaterThan(10_000);
+  // The kernel has raised its mark for a time.
+  expect(pagesThere([{ ...normal, free: 60_000, min: 40_000 }])).toBe(0);
+});
+
+test('what a look has found is given out once', () => {
+  const memory = new FreeMemory();
+  const until = performance.now() + 100;
+  let steps = 0;
+  while (performance.now() < until) if (memory.isThere) steps++;
+  memory.close();
+  // A quarter of what is free at most, a look.
+  expect(steps * 64 * PAGE).toBeLessThan(100 * 0.25 * totalmem());
+  expect(memory.isLittle || steps > 0).toBe(true);
 });

@@ -26,7 +26,7 @@ import { trustDomain } from './claims/domain.js';
 import { Events } from './events.js';
 import { explain } from './explain.js';
 import { seenBy, type FaultSource } from './faults/fault-source.js';
-import { PagerReads } from './faults/pager-reads.js';
+import { FaultSourceKeeper } from './faults/fault-source-keeper.js';
 import { Following, ProbeWatcher } from './sandboxes/following.js';
 import { Hosts } from './sandboxes/hosts.js';
 import { Observer } from './sandboxes/observer.js';
@@ -67,7 +67,7 @@ export class AgentController implements Controller {
   readonly following: Following;
   private detection: Detection;
   private readonly demand: DemandFaults;
-  private readonly reads: PagerReads;
+  private readonly faults: FaultSourceKeeper;
   private readonly probes: Probes;
   private readonly hosts: Hosts;
   private readonly saving: NodeJS.Timeout;
@@ -85,7 +85,7 @@ export class AgentController implements Controller {
     const { registry, owners } = context;
     const probes = (this.probes = source.probes);
     this.demand = new DemandFaults(source.reads, registry, owners);
-    this.reads = new PagerReads(context, source, this.demand);
+    this.faults = new FaultSourceKeeper(context, source, this.demand);
     this.restorer = new Restorer(context);
     this.runner = new WindowRunner(context, this.restorer);
     this.observer = new Observer(context);
@@ -106,9 +106,9 @@ export class AgentController implements Controller {
         put: (id, spec) => this.putTemplate(id, spec),
       },
     });
-    const { runner, opener, demand, reads, following } = this;
+    const { runner, opener, demand, faults, following } = this;
     const idle = (): Promise<void> => this.idle();
-    this.tiers = new TierChange(context, { runner, opener, demand, reads, following, idle });
+    this.tiers = new TierChange(context, { runner, opener, demand, faults, following, idle });
     this.saving = setInterval(() => context.predictor.models.saveAll(), SAVE_MS).unref();
     this.pagerGone = context.pager.closed.then(() => this.disable());
     context.pager.onTakeover = (info) => this.pagerReplaced(info);
@@ -288,8 +288,8 @@ export class AgentController implements Controller {
   }
 
   async status(): Promise<Status> {
-    const { probes, demand, reads, watcher, detection, hosts, tiers } = this;
-    const told = [...reads.warnings, ...probes.warnings];
+    const { probes, demand, faults, watcher, detection, hosts, tiers } = this;
+    const told = [...faults.warnings, ...probes.warnings];
     const warnings = [...told, ...watcher.warnings, ...detection.warnings];
     const { events, dropped } = probes.stats();
     return serviceStatus(this.context, await this.pagerStatus(), {
@@ -380,7 +380,7 @@ export class AgentController implements Controller {
     this.own.pids = [process.pid, info.pid];
     for (const sandbox of registry.all())
       for (const member of sandbox.members.values()) member.claimed.clear();
-    void this.reads.renew();
+    void this.faults.renew();
   }
 
   private prefetchLate(sandbox: Sandbox): void {

@@ -1,7 +1,7 @@
 import { AgentZipError, explain } from '../errors.js';
 import type { Context } from './context.js';
 import type { DemandFaults } from './faults/demand-faults.js';
-import type { PagerReads } from './faults/pager-reads.js';
+import type { FaultSourceKeeper } from './faults/fault-source-keeper.js';
 import type { Following } from './sandboxes/following.js';
 import type { WindowOpener } from './windows/window-opener.js';
 import type { WindowRunner } from './windows/window-runner.js';
@@ -11,7 +11,7 @@ export interface Movers {
   runner: Pick<WindowRunner, 'stop'>;
   opener: Pick<WindowOpener, 'useAll'>;
   demand: Pick<DemandFaults, 'muted' | 'close'>;
-  reads: Pick<PagerReads, 'renew'>;
+  faults: Pick<FaultSourceKeeper, 'renew'>;
   following: Pick<Following, 'poll'>;
   /** Waits for what is going on in every sandbox. */
   idle(): Promise<void>;
@@ -92,7 +92,7 @@ export class TierChange {
   /** All pages are in memory, and slots of swap have another meaning. What was learnt of use stays. */
   private async changed(): Promise<void> {
     const { registry, owners, info } = this.context;
-    const { runner, demand, reads } = this.movers;
+    const { runner, demand, faults } = this.movers;
     owners.clear();
     for (const sandbox of registry.all()) {
       sandbox.soleSlots.clear();
@@ -101,7 +101,7 @@ export class TierChange {
     runner.stop();
     registry.tierChanged(info.tier);
     demand.close();
-    await reads.renew();
+    await faults.renew();
   }
 
   /** Waits that go on may be used again. */

@@ -94,6 +94,11 @@ export class Arena {
     return this.vacancies.ready < this.headroom;
   }
 
+  /** Is more than half of the headroom used up? */
+  get isScarce(): boolean {
+    return 2 * this.vacancies.ready < this.headroom;
+  }
+
   /** Lets one more segment have memory before a block needs it; false when all have. */
   prepare(): boolean {
     return this.vacancies.prepare();

@@ -23,7 +23,7 @@ const OBJECTS_AHEAD = 1024;
 export interface StoreOptions {
   /** The memory file behind the tables. */
   fd: number;
-  /** Bytes of pages waiting to be refined from which new pages are compressed as they arrive. */
+  /** Bytes of pages waiting to be refined from which new pages are compressed as they arrive; they are, too, when half of the headroom is used up. */
   stagingBytes: number;
   /** Where in the workspace the store's STORE_BYTES are. */
   scratch: number;
@@ -310,13 +310,14 @@ export class Store {
     superblock[Super.HIGH_SLOT] = Math.min(high, slotUse.end(high));
   }
 
-  /** Fills in how a page is kept as it arrives: as it is while there is room for staging. Native address of the bytes. */
+  /** Fills in how a page is kept as it arrives: as it is while there is room for staging, and memory. Native address of the bytes. */
   private stage(at: number): number {
     const { fields, workspace } = this;
     const from = workspace.address + at;
     fields.kind = Kind.STAGED;
     fields.length = PAGE;
-    if (this.shared.counters[Counter.STAGED_BYTES] + PAGE <= this.options.stagingBytes) return from;
+    const staged = this.shared.counters[Counter.STAGED_BYTES];
+    if (staged + PAGE <= this.options.stagingBytes && !this.arena.isScarce) return from;
     const output = workspace.address + this.output;
     const length = this.compressor.compress(output, PAGE - 1, from, PAGE);
     fields.kind = length > 0 ? Kind.QUICK : Kind.RAW;

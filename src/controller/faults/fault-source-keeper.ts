@@ -3,7 +3,7 @@ import type { DemandFaults } from './demand-faults.js';
 import { chooseFaultSource, type FaultSource } from './fault-source.js';
 
 /** Has demand faults told by what the pager reads, or by the probes of page faults, whatever pager and tier there are. */
-export class PagerReads {
+export class FaultSourceKeeper {
   constructor(
     private readonly context: Pick<Context, 'pager' | 'policy'>,
     private source: FaultSource,

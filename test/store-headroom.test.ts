@@ -91,10 +91,7 @@ test('blocks whose pages went back to the kernel are passed over while others ha
   writeRaw(ready, random, numbers(1024));
   for (const slot of numbers(1024)) if (slot % 16 !== 5) ready.store.discard(slot, 1);
   const punched = memoryBytes(ready.fd);
-  for (let turn = 0; turn < 4; turn++) {
-    ready.store.objects.compact(4000);
-    while (ready.store.giveBack(64));
-  }
+  ready.keepHouse(4);
   expect(memoryBytes(ready.fd)).toBeLessThan(punched - 900 * PAGE);
   prepare(ready);
   expect(writeRaw(ready, random, numbers(512, 2048))).toBe(0);
@@ -104,10 +101,7 @@ test('housekeeping leaves the headroom alone, and gives it back when it is not n
   const random = testRandom('store-headroom');
   const ready = makeStore();
   const house = (): number => {
-    for (let turn = 0; turn < 4; turn++) {
-      ready.store.objects.compact(4000);
-      while (ready.store.giveBack(64));
-    }
+    ready.keepHouse(4);
     return memoryBytes(ready.fd);
   };
   const atRest = house();

@@ -28,13 +28,8 @@ afterEach(() => {
   folder = undefined;
 });
 
-/** As the pager does in the seconds of a wait. */
-function keepHouse({ store }: StoreBench): void {
-  for (let turn = 0; turn < 100; turn++) {
-    store.objects.compact(4000);
-    while (store.giveBack(64));
-  }
-}
+/** Housekeeping of the seconds of a wait. */
+const WAIT_TURNS = 100;
 
 /** Bytes of memory that tables have, and bytes that indexes use. What does not grow with pages, names and dictionaries, is left out. */
 function metadata({ tables, shared }: StoreBench): Record<string, number> {
@@ -94,7 +89,7 @@ test('tables and indexes stay within their budget of bytes a page', async () => 
     for (const bytes of common) store(random.below(2) === 0 ? bytes : changed(bytes, 10));
     for (let i = 0; i < SHARES.own; i++) store(page());
     bench.cluster(owner);
-    keepHouse(bench);
+    bench.keepHouse(WAIT_TURNS);
   }
   const bytes = metadata(bench);
   const perPage = Object.fromEntries(Object.entries(bytes).map(([name, held]) => [name, held / slot]));
@@ -107,7 +102,7 @@ test('tables and indexes stay within their budget of bytes a page', async () => 
   expect(violations(bench)).toEqual([]);
   const before = sum * slot;
   bench.store.discard(0, slot);
-  keepHouse(bench);
+  bench.keepHouse(WAIT_TURNS);
   const after = Object.values(metadata(bench)).reduce((total, held) => total + held, 0);
   expect(after).toBeLessThan(before / 10);
 }, 120_000);

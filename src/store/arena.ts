@@ -189,16 +189,17 @@ export class Arena {
     const used = blocksOf(sizeClass) - free;
     const elsewhere = this.freeInClass[sizeClass] - free;
     // Beyond as many blocks as are in use: then one below is free.
-    if (elsewhere === 0)
-      return blockIn(unit, sizeClass) < used || this.wantsMemory(segment, sizeClass)
-        ? -1
-        : this.takeFrom(segment, sizeClass);
+    if (elsewhere === 0) return blockIn(unit, sizeClass) < used ? -1 : this.takeReady(segment, sizeClass);
     const head = this.partial[sizeClass];
     const target = head === segment ? this.next[segment] : head;
     // Never to an emptier one, whose blocks would come back here.
     const isEmptied = free * 4 >= used + free && elsewhere >= used && this.freeBlocks[target] < free;
-    if ((!isEmptied && !isSink) || this.wantsMemory(target, sizeClass)) return -1;
-    return this.takeFrom(target, sizeClass);
+    return isEmptied || isSink ? this.takeReady(target, sizeClass) : -1;
+  }
+
+  /** The same as `takeFrom`, or -1 when the block would want memory. */
+  private takeReady(segment: number, sizeClass: number): number {
+    return this.wantsMemory(segment, sizeClass) ? -1 : this.takeFrom(segment, sizeClass);
   }
 
   /** Makes a partial segment the class's sink, the last that blocks are taken from, when it is emptier. Is it the sink now? */

@@ -131,6 +131,14 @@ export class StoreBench {
     }
   }
 
+  /** As the pager does between requests, so many times over. */
+  keepHouse(turns: number): void {
+    for (let turn = 0; turn < turns; turn++) {
+      this.store.objects.compact(4000);
+      while (this.store.giveBack(64));
+    }
+  }
+
   /** Flips a bit of the arena. */
   flip(offset: number): void {
     const byte = new Uint8Array(view(this.tables.arenaAddress + offset, 1));

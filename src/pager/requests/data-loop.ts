@@ -129,8 +129,8 @@ let keptHouseAt = performance.now();
 let punchesLeft = 0;
 
 /**
- * Sees to the headroom, and gives memory back that is no longer needed, a step at a time: a fault may come at any moment, and is looked for in
- * between. False when there is nothing to do for now.
+ * Sees to the headroom, and gives memory back that is no longer needed, a step at a time: a fault may come at any moment, and
+ * is looked for in between. False when there is nothing to do for now.
  */
 function keepHouse(): boolean {
   if (performance.now() - keptHouseAt >= HOUSE.everyMs) {

@@ -35,6 +35,29 @@ test('a limit of its own cgroup, or of one above, keeps it from being swapped', 
   expect(proc.maySwap(42)).toBe(false);
 });
 
+/** A stat with the start time and where the arguments are. */
+const stat = (startTime: number, from: number, to: number): string =>
+  `42 (vm) S 17 ${'0 '.repeat(17)}${startTime} ${'0 '.repeat(25)}${from} ${to} 0 0 0\n`;
+
+test('the arguments of a program are read once, for the page they are in may be out', () => {
+  const proc = new ProcFolder(root);
+  const argv = (text: string): string[] => {
+    file('proc/42/cmdline', text);
+    return proc.argv(42);
+  };
+  file('proc/42/stat', stat(4711, 1000, 1009));
+  expect(argv('vm\0--id\0a\0')).toEqual(['vm', '--id', 'a']);
+  expect(argv('read once more')).toEqual(['vm', '--id', 'a']);
+  // exec, and then another process with its number.
+  file('proc/42/stat', stat(4711, 2000, 2003));
+  expect(argv('sh\0')).toEqual(['sh']);
+  file('proc/42/stat', stat(4712, 2000, 2003));
+  expect(argv('ls\0')).toEqual(['ls']);
+  // Where the kernel does not tell, they are read each time.
+  file('proc/42/stat', stat(4712, 0, 0));
+  expect([argv('a\0'), argv('b\0')]).toEqual([['a'], ['b']]);
+});
+
 test('a process that is gone is nothing', () => {
   const proc = new ProcFolder(root);
   expect([proc.pids(), proc.exe(7), proc.argv(7), proc.parent(7)]).toEqual([[], null, [], 0]);

@@ -7,12 +7,18 @@ const GONE = ['ENOENT', 'ESRCH', 'EACCES', 'ENOTDIR', 'EINVAL'];
 
 /** What adapters read of processes, below a root that tests may choose. Null or empty: the process is gone. */
 export class ProcFolder {
+  /** Arguments by process, each with what names the program that it ran with them. */
+  private readonly arguments = new Map<number, { program: string; argv: string[] }>();
+
   constructor(private readonly root: string = '/') {}
 
   pids(): number[] {
-    return (this.read(() => readdirSync(join(this.root, 'proc'))) ?? [])
+    const pids = (this.read(() => readdirSync(join(this.root, 'proc'))) ?? [])
       .filter((name) => /^\d+$/.test(name))
       .map(Number);
+    const living = new Set(pids);
+    for (const pid of this.arguments.keys()) if (!living.has(pid)) this.arguments.delete(pid);
+    return pids;
   }
 
   /** File that it runs; null for a thread of the kernel too. */
@@ -23,9 +29,19 @@ export class ProcFolder {
 
   /**
    * Its arguments. They are read from its memory, where a process of a user namespace could have mapped a file that never
-   * answers: ask only of programs of the platform, never of what runs in a sandbox. They can hold secrets.
+   * answers: ask only of programs of the platform, never of what runs in a sandbox. They can hold secrets. Read once for each
+   * program that a process runs: the page they are in may be out, and would come back each time.
    */
   argv(pid: number): string[] {
+    const program = this.program(pid);
+    const known = this.arguments.get(pid);
+    if (program !== null && known?.program === program) return known.argv;
+    const argv = this.readArgv(pid);
+    if (program !== null && argv.length > 0) this.arguments.set(pid, { program, argv });
+    return argv;
+  }
+
+  private readArgv(pid: number): string[] {
     const text = this.read(() => readFileSync(this.path(pid, 'cmdline'), 'utf8')) ?? '';
     return text.split('\0').slice(0, -1);
   }
@@ -84,6 +100,13 @@ export class ProcFolder {
       const { dev, ino } = statSync(this.path(pid, name), { bigint: true });
       return `${dev}:${ino}`;
     });
+  }
+
+  /** When a process was started, and where its program's arguments are: they move with each exec. Null: that is not told. */
+  private program(pid: number): string | null {
+    const stat = this.stat(pid);
+    const [startTime, from, to] = [stat[19], stat[45], stat[46]];
+    return from === undefined || from === '0' ? null : `${startTime}:${from}:${to}`;
   }
 
   private path(pid: number, name: string): string {

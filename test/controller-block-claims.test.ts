@@ -91,17 +91,17 @@ class Host {
     claim: async ({ slots, owner, sequence, blocks }: Claim) => {
       expect(blocks).toBe(true);
       this.chance();
-      let stale = 0;
-      for (const block of slots) {
+      const stale: number[] = [];
+      slots.forEach((block, at) => {
         const page = this.stored.get(block);
         if (page === undefined || page.sequence > sequence || (page.owner ?? owner) !== owner) {
-          stale++;
-          continue;
+          stale.push(at);
+          return;
         }
         page.owner = owner;
         this.claims.push({ block, owner, content: page.content });
-      }
-      return { accepted: slots.length - stale, stale };
+      });
+      return { stale };
     },
     watch: async (_owner: string, blocks: Uint32Array) => {
       for (const block of blocks) if (this.stored.has(block)) this.stored.get(block)!.read = false;

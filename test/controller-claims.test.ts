@@ -74,40 +74,53 @@ test('each page is mapped within the mapping that holds it', () => {
   expect([...templatePagesOf(look, [1, 5], null)]).toEqual([NO_TEMPLATE_PAGE, NO_TEMPLATE_PAGE]);
 });
 
+interface Told {
+  apart: boolean | undefined;
+  soleSince: number | null;
+  slots: number[];
+}
+
+/** Claims pages 1 to 4 in slots 10 to 40, of a pager that refuses some. What it was told, and the pages it took. */
+async function claimFour(member: object, refused: number[]): Promise<{ told: Told[]; accepted: number[] }> {
+  const told: Told[] = [];
+  const claim = async ({ apart, soleSince, slots }: Claim) => {
+    told.push({ apart, soleSince, slots: [...slots] });
+    return { stale: [...slots.keys()].filter((at) => refused.includes(slots[at])) };
+  };
+  const context = { templates: { baseFor: () => null }, pager: { claim } };
+  const pages = [1, 2, 3, 4];
+  const accepted: number[] = [];
+  const sandbox = { id: 'a', domain: 'd' } as Sandbox;
+  await claimPages(
+    context as unknown as Context,
+    sandbox,
+    member as Member,
+    {} as Look,
+    { pages, slots: [10, 20, 30, 40], sequence: 9 },
+    new AbortController().signal,
+    (i) => void accepted.push(pages[i]),
+  );
+  return { told, accepted: accepted.sort() };
+}
+
 test('pages that a tool phase of late has used are to be kept quick to read', async () => {
   const usage = new Usage();
   // 1 was used in the last phase, 2 in the one before, 3 five phases earlier, 4 never.
   for (const phase of [[3], [], [], [], [2], [1]])
     usage.endPhase([1, 2, 3, 4], (page) => phase.includes(page));
-  const told: { apart: boolean | undefined; soleSince: number | null; slots: number[] }[] = [];
-  const context = {
-    templates: { baseFor: () => null },
-    pager: {
-      claim: async ({ apart, soleSince, slots }: Claim) => {
-        told.push({ apart, soleSince, slots: [...slots] });
-        return { accepted: slots.length, stale: 0 };
-      },
-    },
-  };
   const member = { usage, soleSince: 7, wasSole: (page: number) => page % 2 === 1 };
-  const found = { pages: [1, 2, 3, 4], slots: [10, 20, 30, 40], sequence: 9 };
-  const accepted: number[] = [];
-  const { signal } = new AbortController();
-  const sandbox = { id: 'a', domain: 'd' } as Sandbox;
-  await claimPages(
-    context as unknown as Context,
-    sandbox,
-    member as unknown as Member,
-    {} as Look,
-    found,
-    signal,
-    (i) => void accepted.push(i),
-  );
+  const { told, accepted } = await claimFour(member, []);
   expect(told).toEqual([
     { apart: false, soleSince: 7, slots: [30] },
     { apart: true, soleSince: 7, slots: [10] },
     { apart: false, soleSince: null, slots: [40] },
     { apart: true, soleSince: null, slots: [20] },
   ]);
-  expect(accepted.sort()).toEqual([0, 1, 2, 3]);
+  expect(accepted).toEqual([1, 2, 3, 4]);
+});
+
+test('a page that is refused holds back no other of its batch', async () => {
+  const { told, accepted } = await claimFour({ usage: new Usage(), wasSole: () => false }, [20, 30]);
+  expect(told.map(({ slots }) => slots)).toEqual([[10, 20, 30, 40]]);
+  expect(accepted).toEqual([1, 4]);
 });

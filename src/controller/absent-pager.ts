@@ -1,5 +1,6 @@
 import type { Pager } from '../pager/client.js';
 import {
+  type ClaimResult,
   NO_SWAP_TYPE,
   type Op,
   type PagerInfo,
@@ -61,8 +62,8 @@ export class AbsentPager implements Pager {
     return (replies[op] ?? {}) as Requests[O]['reply'];
   }
 
-  async claim(): Promise<{ accepted: number; stale: number }> {
-    return { accepted: 0, stale: 0 };
+  async claim(): Promise<ClaimResult> {
+    return { stale: [] };
   }
 
   async writtenSince(): Promise<(index: number) => boolean> {

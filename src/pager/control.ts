@@ -149,7 +149,7 @@ function slotHandlers(engine: Engine): SlotHandlers {
       });
       const pick = (from: number): Uint32Array => staged!.map((index) => words[from + index]);
       queue.add(owner, tables.ownerDomains[owner], request.pack ?? 0, pick(0), pick(count));
-      return { accepted: count - stale!, stale: stale! };
+      return { stale: [...stale!] };
     },
     async watch({ owner }, tail) {
       const { sequence } = await engine.request({

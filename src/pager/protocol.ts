@@ -6,7 +6,7 @@ import type { TierName, ZswapOptions } from './swap/tier.js';
  * Number of what is said here, and of what a pager tells its standby (PagerOptions, Succession, lifeline): raise it with a change
  * that an older build would not understand. `hello` and `drain` never change: whatever runs can be asked who it is, and drained.
  */
-export const PROTOCOL = 2;
+export const PROTOCOL = 3;
 
 /**
  * What the controller and the pager say to each other over a Unix socket. A message is a 12-byte header (three
@@ -76,8 +76,8 @@ export interface Claim {
 export const NO_TEMPLATE_PAGE = 0xffffffff;
 
 export interface ClaimResult {
-  accepted: number;
-  stale: number;
+  /** Which of the slots were refused, by their places in the claim; ascending. */
+  stale: number[];
 }
 
 /** Slots by how their page is stored. */

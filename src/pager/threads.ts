@@ -52,7 +52,7 @@ export type DataLoopRequest =
 export interface DataLoopReply {
   id: number;
   staged?: Uint32Array;
-  stale?: number;
+  stale?: Uint32Array;
   removed?: boolean;
   sequence?: number;
   freed?: number;

@@ -144,9 +144,9 @@ export class Store {
 
   /**
    * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
-   * wait for refinement, and how many were refused: written later, or somebody else's. `soleSince`: pages written later
-   * than that sequence were the owner's alone when they went; null: not known. `apart`: they are to be quick to read, and so
-   * not put together with others from now on.
+   * wait for refinement, and of those refused: written or emptied later, or somebody else's. There is nothing to note of a slot that is
+   * empty: the kernel keeps pages of zeros itself. `soleSince`: pages written later than that sequence were the owner's alone when
+   * they went; null: not known. `apart`: they are to be quick to read, and so not put together with others from now on.
    */
   claim(
     owner: number,
@@ -154,31 +154,31 @@ export class Store {
     slots: Uint32Array,
     soleSince: number | null,
     apart = false,
-  ): { staged: Uint32Array; stale: number } {
+  ): { staged: Uint32Array; stale: Uint32Array } {
     const { tables, shared } = this;
     const domain = tables.ownerDomains[owner];
-    const indexes = new Uint32Array(slots.length);
-    let staged = 0;
-    let stale = 0;
+    const staged: number[] = [];
+    const stale: number[] = [];
     for (let i = 0; i < slots.length; i++) {
       const slot = slots[i];
+      const later = slot >= tables.slots || ((tables.slotSequence[slot] - sequence) | 0) > 0;
       const object = slot < tables.slots ? tables.slotObject[slot] : 0;
-      const later = object === 0 || ((tables.slotSequence[slot] - sequence) | 0) > 0;
+      if (object === 0 && !later) continue;
       const before = tables.slotOwner[slot];
       const owned = before !== 0 && (before & OWNER_MASK) !== owner;
       // What a former owner shared in its domain stays there, whoever has the slot now.
       const elsewhere = tables.objectDomain[object] !== 0 && tables.objectDomain[object] !== domain;
       if (later || owned || elsewhere) {
-        stale++;
+        stale.push(i);
         continue;
       }
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
       const sole = soleSince !== null && ((tables.slotSequence[slot] - soleSince) | 0) > 0;
       tables.slotOwner[slot] = owner | (sole ? SOLE : before & ~OWNER_MASK);
       shared.apart.set(slot, apart);
-      if (before === 0 && awaitsRefinement(tables.objectKind[object])) indexes[staged++] = i;
+      if (before === 0 && awaitsRefinement(tables.objectKind[object])) staged.push(i);
     }
-    return { staged: indexes.slice(0, staged), stale };
+    return { staged: Uint32Array.from(staged), stale: Uint32Array.from(stale) };
   }
 
   /**

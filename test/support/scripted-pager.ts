@@ -80,7 +80,7 @@ const ANSWERS: Script = {
   hello: () => HELLO,
   sequence: () => ({ sequence: 1 }),
   loadPack: () => ({ pack: 1, pages: 0, distinctPages: 0 }),
-  claim: () => ({ accepted: 0, stale: 0 }),
+  claim: () => ({ stale: [] }),
   closeWindow: () => NO_REFINING,
   status: () => NO_STATUS,
 };

@@ -8,7 +8,7 @@ import type { Member } from '../sandboxes/member.js';
 import type { Sandbox } from '../sandboxes/sandbox.js';
 import { settled } from '../windows/settle.js';
 
-/** Pages a request: enough to make its cost small, few enough that a stale one does not hold back many. */
+/** Pages a request: enough to make its cost small, few enough that other requests do not wait long for it. */
 const BATCH_PAGES = 4096;
 /** Pages that one of so many last tool phases used will be read again: the pager is to keep them quick to read. */
 const SOON_PHASES = 4;
@@ -147,9 +147,10 @@ export async function claimPages(
         slots: Uint32Array.from(batch, (i) => slots[i]),
         templatePages: Uint32Array.from(batch, (i) => templatePages[i]),
       });
-      // The reply does not say which were stale, so the whole batch is claimed again: that changes nothing for the rest.
-      if (stale > 0) continue;
-      for (const i of batch) accepted(i, sole);
+      const refused = new Set(stale);
+      batch.forEach((i, at) => {
+        if (!refused.has(at)) accepted(i, sole);
+      });
     }
   }
 }

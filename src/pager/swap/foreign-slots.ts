@@ -15,8 +15,7 @@ export const foreignSlotHandlers = (store: SlotHandlers): SlotHandlers => ({
     const reason = 'zram is between swap and the pager';
     throw new AgentZipError('AZ_PAGER_REFUSED', { request: 'readLog', reason });
   },
-  claim: (request, tail) =>
-    request.blocks === true ? store.claim(request, tail) : { accepted: 0, stale: 0 },
+  claim: (request, tail) => (request.blocks === true ? store.claim(request, tail) : { stale: [] }),
   // The first sequence of all: nothing was written before it, so nothing may be freed by it.
   watch: (request, tail) => (request.blocks === true ? store.watch(request, tail) : { sequence: 0 }),
   free: (request, tail) => (request.blocks === true ? store.free(request, tail) : { freed: 0 }),

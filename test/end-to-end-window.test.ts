@@ -1,4 +1,5 @@
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { cgroupMounts } from '../src/memory/cgroup.js';
 import { memInfo } from '../src/memory/swap.js';
@@ -156,4 +157,24 @@ test('what is touched while a window sends pages out goes out too', LIMIT, async
   for (const end = Date.now() + 400; Date.now() < end;) await family.ask('one', `read 0 ${PAGES}`);
   const owned = async () => (await client.getSandbox('one')).ownedBytes;
   await expect.poll(owned, { timeout: 10_000 }).toBeLessThan(BYTES / 32);
+});
+
+test('what a sandbox touches long after it was sent out goes out again', LIMIT, async () => {
+  const { client } = service;
+  await client.putTemplate('base', { tenant: 'acme', pid: family.pid });
+  await sandbox('one');
+  await service.event('llm_request_sent', 'one');
+  const owned = async () => (await client.getSandbox('one')).ownedBytes;
+  const isOut = async () => expect.poll(owned, { timeout: 15_000 }).toBeLessThan(BYTES / 32);
+  await isOut();
+  // By then all of it is claimed, and nothing is left to do but to look.
+  await sleep(5_000);
+  await family.ask('one', `read 0 ${PAGES / 4}`);
+  await family.ask('one', `rewrite two ${PAGES / 4} ${PAGES / 4}`);
+  expect(await owned()).toBeGreaterThan(BYTES / 4);
+  await isOut();
+  // What was written has the slots that it had before, as likely as not, and is claimed once more.
+  const foreign = async () => (await client.status()).pager.foreignSlots;
+  await expect.poll(foreign, { timeout: 10_000 }).toBeLessThan(PAGES / 32);
+  expect(await family.ask('one', 'verify')).toBe('ok');
 });

@@ -42,24 +42,25 @@ function reachOf(members: readonly Member[], swapType: number): References | nul
  * free when none of these names it in two looks at every mapping, with no such page in the swap cache at the first. What
  * could have slipped through between: a page that left memory after it was seen present is named at the second look,
  * or was read back from the device, which the pager notes; a fork is reported, and so is what it forks in turn. When
- * anything of that kind happened, nothing is freed.
+ * anything of that kind happened, nothing is freed. Returns false when pages in the swap cache are in the way: they are to go out first.
  */
-export async function freeGarbage(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+export async function freeGarbage(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<boolean> {
   const { pager, registry, info, knowsLineage } = context;
   // Blocks behind zram have owners, slots of swap have not: see BlockClaims.
   const slots = info.tier === 'zram' ? [] : suspects(sandbox);
-  if (slots.length < WORTH_SLOTS || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return;
+  if (slots.length < WORTH_SLOTS || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return true;
   const members = [...sandbox.members.values()];
   const { forks } = sandbox;
   const sequence = await pager.watch(sandbox.id, Uint32Array.from(slots));
   const first = reachOf(members, info.swapType);
-  if (first === null || anyInSwapCache(first.frames)) return;
+  if (first === null) return true;
+  if (anyInSwapCache(first.frames)) return false;
   await pause(GRACE_MS, signal);
   const second = signal.aborted ? null : reachOf(members, info.swapType);
-  if (second === null || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return;
+  if (second === null || !registry.refresh(sandbox) || !knowsLineage(sandbox)) return true;
   const same =
     members.length === sandbox.members.size && members.every((m) => sandbox.members.get(m.pid) === m);
-  if (!same || sandbox.forks !== forks) return;
+  if (!same || sandbox.forks !== forks) return true;
 
   const reached = byteTable();
   for (const slot of first.slots) reached.set(slot, 1);
@@ -67,4 +68,5 @@ export async function freeGarbage(context: Context, sandbox: Sandbox, signal: Ab
   const garbage = slots.filter((slot) => reached.get(slot) === 0);
   await pager.free(sandbox.id, sequence, Uint32Array.from(garbage));
   for (const slot of garbage) sandbox.soleSlots.set(slot, 0);
+  return true;
 }

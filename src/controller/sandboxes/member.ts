@@ -21,7 +21,7 @@ const DOWN = 3;
 export class Member {
   /** The last look taken to act on; null before the first window. */
   look: Look | null = null;
-  /** Page → slot that the pager has accepted as this sandbox's in the window that is open. */
+  /** Page → slot that the pager has accepted as this sandbox's in the window that is open, for as long as the page stays out. */
   readonly claimed = wordTable();
   /** Pages that may be in the swap cache without being mapped: LEFT or CACHED. */
   private readonly cached = byteTable();
@@ -147,6 +147,8 @@ export class Member {
     const sole = solePages(this.process, ranges);
     forEachPage(ranges, (page) => {
       this.cached.set(page, LEFT);
+      // It may be written again, to the very slot it had.
+      this.claimed.set(page, 0);
       this.sole.set(page, sole.get(page));
     });
   }

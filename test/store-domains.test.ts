@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { Kind } from '../src/codec/kinds.js';
-import { Super } from '../src/store/layout.js';
+import { SOLE, Super } from '../src/store/layout.js';
 import { Random, testRandom } from './support/seed.js';
 import { PAGE, StoreBench, violations } from './support/store.js';
 
@@ -74,6 +74,24 @@ test('a claim older than the last write of its slot is refused', () => {
   bench.write(1, compressible(random)); // by now perhaps another sandbox's page
   expect([...bench.claim(owner, [0, 1, 2, 64], sequence).stale]).toEqual([1, 3]); // of 2 there is nothing to claim; 64 is no slot
   expect([...bench.tables.slotOwner.slice(0, 3)]).toEqual([owner, 0, 0]);
+});
+
+test('of what a slot has from before the page went nothing is claimed: the page was of zeros', () => {
+  const random = testRandom('store-domains');
+  bench = new StoreBench({ slots: 64, arenaBytes: 32 * 65536 });
+  const [first, second] = [bench.owner('a', 'one'), bench.owner('b', 'two')];
+  const sequenceNow = (): number => bench.tables.superblock[Super.SEQUENCE];
+  bench.write(0, compressible(random)); // somebody's, who never claimed it
+  bench.write(1, compressible(random));
+  bench.claim(second, [1]);
+  const since = sequenceNow();
+  bench.write(2, compressible(random));
+  const claimed = bench.store.claim(second, sequenceNow(), Uint32Array.from([0, 1, 2]), since);
+  expect([[...claimed.staged], [...claimed.stale]]).toEqual([[2], []]);
+  expect([...bench.tables.slotOwner.slice(0, 3)]).toEqual([0, second, second | SOLE]);
+  // Not known when it went: it may have been out for long.
+  bench.claim(first, [0]);
+  expect(bench.tables.slotOwner[0]).toBe(first);
 });
 
 test('the write sequence may wrap', () => {

@@ -144,9 +144,10 @@ export class Store {
 
   /**
    * Notes that `owner` owns these slots as they were at `sequence`. Returns the indexes of those that now begin to
-   * wait for refinement, and of those refused: written or emptied later, or somebody else's. There is nothing to note of a slot that is
-   * empty: the kernel keeps pages of zeros itself. `soleSince`: pages written later than that sequence were the owner's alone when
-   * they went; null: not known. `apart`: they are to be quick to read, and so not put together with others from now on.
+   * wait for refinement, and of those refused: written or emptied later, or somebody else's. `soleSince`: the pages were the owner's
+   * alone when they went, later than that sequence; null: not known. `apart`: they are to be quick to read, and so not put together
+   * with others from now on. The kernel keeps pages of zeros itself: of a slot that is empty there is nothing to note, nor of one with
+   * what was nobody's before the page went.
    */
   claim(
     owner: number,
@@ -174,6 +175,7 @@ export class Store {
       }
       // A slot that has its owner already waits in the owner's queue; a write takes the owner away again.
       const sole = soleSince !== null && ((tables.slotSequence[slot] - soleSince) | 0) > 0;
+      if (before === 0 && soleSince !== null && !sole) continue;
       tables.slotOwner[slot] = owner | (sole ? SOLE : before & ~OWNER_MASK);
       shared.apart.set(slot, apart);
       if (before === 0 && awaitsRefinement(tables.objectKind[object])) staged.push(i);

@@ -100,6 +100,8 @@ export type RefineRequest =
       templatePages: Uint32Array;
       /** They were only made smaller before, and are refined now. */
       deferred: boolean;
+      /** They are only to be made smaller at first. */
+      rushed: boolean;
     };
 
 /**

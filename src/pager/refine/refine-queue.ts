@@ -6,6 +6,7 @@ import type { Unclaimed } from '../../store/shrinker.js';
 import type { Trained } from '../../store/training.js';
 import { Backlog, NO_PAGES, type Pages } from './backlog.js';
 import { Gains } from './gains.js';
+import { Pace } from './pace.js';
 import type { RefineTimes } from '../protocol.js';
 import type { RefineReply, RefineRequest } from '../threads.js';
 import type { Urgency } from './urgency.js';
@@ -43,10 +44,16 @@ interface Job extends Pages {
   pack: number;
   kind: number;
   deferred: boolean;
+  rushed: boolean;
+  /** When a worker got it, on the clock of monotonicMs. */
+  since: number;
 }
 /** Owner of what nobody has claimed. */
 const NOBODY = 0;
-const noPagesOf = (owner: number): Job => ({ owner, pack: 0, kind: 0, deferred: false, ...NO_PAGES });
+const noPagesOf = (owner: number): Job => ({
+  ...{ owner, pack: 0, kind: 0, deferred: false, rushed: false, since: monotonicMs() },
+  ...NO_PAGES,
+});
 /** Sequences run modulo 2^32: half of them are earlier than one. */
 const HALF = 2 ** 31 - 1;
 
@@ -71,12 +78,13 @@ const NO_TIMES: RefineTimes = { startedAtMs: null, refinedAtMs: null, endedAtMs:
 /**
  * Hands claimed pages of owners with open windows to the refine workers. Owners take turns as {@link FairQueue} has it, a
  * batch each in a round: those whose window ends soon come first, and none waits for more than two batches of each other.
- * What was only made smaller is refined in the same way when nothing else waits, and then pages are put together, a pass in
- * a round. Of an owner's pages those come first of which most is saved for the processor time ({@link Gains}).
+ * What will not be refined before its window ends is only made smaller at first ({@link Pace}); what was is refined in the same way
+ * when nothing else waits, and then pages are put together, a pass in a round. Of an owner's pages those come first of which most is saved for the processor time ({@link Gains}).
  */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
   private readonly gains = new Gains();
+  private readonly pace = new Pace();
   private readonly refining = new FairQueue<number>(BATCH_PAGES, monotonicMs);
   private readonly deferring = new FairQueue<number>(BATCH_PAGES, monotonicMs);
   private readonly clustering = new FairQueue<number>(1, monotonicMs);
@@ -240,13 +248,14 @@ export class RefineQueue {
     if (reply.trains) this.training.add(worker);
     if (queue !== undefined) {
       // What the window's end left undone waits for the next one.
-      const { slots, templatePages, pack, kind } = job;
+      const { slots, templatePages, pack, kind, rushed, since } = job;
       const size = this.options.templateSize(pack);
       const rest = job.deferred ? queue.deferred : queue.fresh;
       rest.add(slots.subarray(reply.processed), templatePages.subarray(reply.processed), size);
       const of = (pages: Uint32Array): number[] => reply.deferred.map((index) => pages[index]);
       queue.deferred.add(of(slots), of(templatePages), size);
       this.gains.learn(pack, job.deferred, kind, reply.savedBytes, reply.cpuMs);
+      if (!job.deferred) this.pace.learn(reply.processed, reply.endedAtMs - since, rushed);
       this.finish(reply, queue);
       const done = queue.fresh.length + queue.deferred.length === 0;
       if (done && queue.working === 0) queue.times.refinedAtMs = queue.times.endedAtMs;
@@ -300,15 +309,27 @@ export class RefineQueue {
     const { domain, pack, encoding } = queue;
     const deferred = kind === 'deferred';
     const gain = (of: number): number => this.gains.expected(pack, deferred, of);
-    const job = { owner, pack, deferred, ...queue[kind].take(BATCH_PAGES, gain) };
+    const rushed = !deferred && this.isLate(queue);
+    const since = monotonicMs();
+    const job = { owner, pack, deferred, rushed, since, ...queue[kind].take(BATCH_PAGES, gain) };
     flows.charge(owner, job.slots.length);
     this.enlist(owner, queue);
     queue.times.startedAtMs ??= monotonicMs();
     this.employ(worker, job, queue);
     const { slots, templatePages } = job;
-    const what = { owner, domain, pack, encoding, slots, templatePages, deferred };
+    const what = { owner, domain, pack, encoding, slots, templatePages, deferred, rushed };
     worker.postMessage({ op: 'refine', ...what } satisfies RefineRequest);
     return true;
+  }
+
+  /** Will the owner's window probably end before all its pages are refined? The others' take their turns. */
+  private isLate({ deadline, fresh }: OwnerQueue): boolean {
+    const left = deadline - monotonicMs();
+    if (left <= 0 || left === Infinity) return false;
+    let pages = 0;
+    for (const other of this.owners.values())
+      if (other.open) pages += Math.min(other.fresh.length, fresh.length);
+    return this.pace.timeFor(pages, this.workers.size) > left;
   }
 
   private shrink(worker: Worker): boolean {

@@ -36,7 +36,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   const pack = packs.get(batch.pack);
   const filled = shared.counters[Counter.STAGED_BYTES] / input.stagingBytes;
   refiner.hurried = shareAt(filled) !== 'idle';
-  refiner.rushed = !batch.deferred && filled >= RUSH;
+  refiner.rushed = batch.rushed || (!batch.deferred && filled >= RUSH);
   const deferred: number[] = [];
   const before = threadCpuMs();
   refiner.savedBytes = 0;

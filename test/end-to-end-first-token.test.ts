@@ -52,7 +52,9 @@ test('after the first token nothing more of a window goes out or is refined', LI
     await expect.poll(summary).not.toBe(ended);
     const before = { out: swappedBytes(pid), refined: await refined('one') };
     await sleep(100);
-    expect({ out: swappedBytes(pid), refined: await refined('one') }).toEqual(before);
+    expect(swappedBytes(pid)).toBe(before.out);
+    // Less when garbage was being freed as the window ended.
+    expect(await refined('one')).toBeLessThanOrEqual(before.refined);
     if (before.out > 0 && before.out < 0.9 * PAGES * 4096) cut++;
     await client.wake('one');
   }

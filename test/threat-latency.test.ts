@@ -3,7 +3,7 @@ import { Family } from './support/family.js';
 import { Service } from './support/service.js';
 
 const PAGES = 2048;
-const ROUNDS = 4;
+const ROUNDS = 10;
 const LIMIT = { timeout: 120_000 };
 
 let service: Service;

@@ -104,7 +104,7 @@ test('owners take turns, a batch each', () => {
 });
 
 test('what can not be refined before its window ends is first made smaller', () => {
-  const { queue, worker, add } = start();
+  const { queue, worker, add, filled } = start();
   worker.msAPage = 10;
   const isRushed = (batches: number): boolean[] =>
     Array.from({ length: batches }, () => {
@@ -121,6 +121,10 @@ test('what can not be refined before its window ends is first made smaller', () 
   queue.open(2, 2_200);
   // One is in hand; after it five batches take 3.2 s, four 2.6, three 1.9.
   expect(isRushed(5)).toEqual([false, true, true, false, false]);
+  queue.open(3);
+  filled.share = 1 / 32;
+  add(3, 4 * BATCH);
+  expect(isRushed(4)).toEqual([false, true, true, true]); // the first was handed out for owner 2
 });
 
 test('those whose window ends soon come first, and starve nobody', () => {

@@ -42,7 +42,8 @@ function reachOf(members: readonly Member[], swapType: number): References | nul
  * free when none of these names it in two looks at every mapping, with no such page in the swap cache at the first. What
  * could have slipped through between: a page that left memory after it was seen present is named at the second look,
  * or was read back from the device, which the pager notes; a fork is reported, and so is what it forks in turn. When
- * anything of that kind happened, nothing is freed. Returns false when pages in the swap cache are in the way: they are to go out first.
+ * anything of that kind happened, nothing is freed. Returns false when pages in the swap cache are in the way: they are to
+ * go out first.
  */
 export async function freeGarbage(context: Context, sandbox: Sandbox, signal: AbortSignal): Promise<boolean> {
   const { pager, registry, info, knowsLineage } = context;

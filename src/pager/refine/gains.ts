@@ -3,7 +3,7 @@ import { NO_TEMPLATE_PAGE } from '../protocol.js';
 /** Classes of pages: 0 has no place in a template, the others are equal parts of the template's addresses. */
 export const CLASSES = 9;
 /** How much of an average the last batch makes up. */
-const WEIGHT = 1 / 8;
+export const WEIGHT = 1 / 8;
 /** Figures of a class: bytes and ms, decayed; first of pages that are new, then of those that were put off. */
 const FIGURES = 2;
 

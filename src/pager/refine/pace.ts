@@ -1,5 +1,5 @@
-/** How much of an average the last batch makes up. */
-const WEIGHT = 1 / 8;
+import { WEIGHT } from './gains.js';
+
 /** Refining a page takes so many times as long as only making it smaller. */
 const RUSH_GAIN = 3;
 

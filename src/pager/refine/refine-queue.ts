@@ -13,6 +13,8 @@ import type { Urgency } from './urgency.js';
 
 /** Pages a worker is given at a time: some milliseconds of work. */
 const BATCH_PAGES = 64;
+/** Share of staging from which pages are first only made smaller: they come faster than they can be refined. */
+const RUSH = 1 / 32;
 
 interface OwnerQueue {
   domain: number;
@@ -51,7 +53,7 @@ interface Job extends Pages {
 /** Owner of what nobody has claimed. */
 const NOBODY = 0;
 const noPagesOf = (owner: number): Job => ({
-  ...{ owner, pack: 0, kind: 0, deferred: false, rushed: false, since: monotonicMs() },
+  ...{ owner, pack: 0, kind: 0, deferred: false, rushed: false, since: 0 },
   ...NO_PAGES,
 });
 /** Sequences run modulo 2^32: half of them are earlier than one. */
@@ -78,8 +80,9 @@ const NO_TIMES: RefineTimes = { startedAtMs: null, refinedAtMs: null, endedAtMs:
 /**
  * Hands claimed pages of owners with open windows to the refine workers. Owners take turns as {@link FairQueue} has it, a
  * batch each in a round: those whose window ends soon come first, and none waits for more than two batches of each other.
- * What will not be refined before its window ends is only made smaller at first ({@link Pace}); what was is refined in the same way
- * when nothing else waits, and then pages are put together, a pass in a round. Of an owner's pages those come first of which most is saved for the processor time ({@link Gains}).
+ * What will not be refined before its window ends, or comes too fast, is only made smaller at first ({@link Pace}); what was is refined
+ * in the same way when nothing else waits, and then pages are put together, a pass in a round. Of an owner's pages those come
+ * first of which most is saved for the processor time ({@link Gains}).
  */
 export class RefineQueue {
   private readonly owners = new Map<number, OwnerQueue>();
@@ -309,12 +312,12 @@ export class RefineQueue {
     const { domain, pack, encoding } = queue;
     const deferred = kind === 'deferred';
     const gain = (of: number): number => this.gains.expected(pack, deferred, of);
-    const rushed = !deferred && this.isLate(queue);
+    const rushed = !deferred && (this.options.filled() >= RUSH || this.isLate(queue));
     const since = monotonicMs();
     const job = { owner, pack, deferred, rushed, since, ...queue[kind].take(BATCH_PAGES, gain) };
     flows.charge(owner, job.slots.length);
     this.enlist(owner, queue);
-    queue.times.startedAtMs ??= monotonicMs();
+    queue.times.startedAtMs ??= since;
     this.employ(worker, job, queue);
     const { slots, templatePages } = job;
     const what = { owner, domain, pack, encoding, slots, templatePages, deferred, rushed };

@@ -16,8 +16,6 @@ import type { RefineReply, RefineRequest, RefineWorkerInput } from '../threads.j
  * Results handed over at a time: waking the data loop costs more than a page.
  */
 const RESULTS_A_RING = 16;
-/** Share of staging from which pages are first only made smaller: they come faster than they can be refined. */
-const RUSH = 1 / 32;
 
 const input = workerData as RefineWorkerInput;
 const port = parentPort!;
@@ -36,7 +34,7 @@ function refine(batch: RefineRequest & { op: 'refine' }): RefineReply & { trains
   const pack = packs.get(batch.pack);
   const filled = shared.counters[Counter.STAGED_BYTES] / input.stagingBytes;
   refiner.hurried = shareAt(filled) !== 'idle';
-  refiner.rushed = batch.rushed || (!batch.deferred && filled >= RUSH);
+  refiner.rushed = batch.rushed;
   const deferred: number[] = [];
   const before = threadCpuMs();
   refiner.savedBytes = 0;

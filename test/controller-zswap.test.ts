@@ -1,10 +1,13 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
+import { claimable } from '../src/controller/claims/claims.js';
 import { Member } from '../src/controller/sandboxes/member.js';
 import type { Sandbox } from '../src/controller/sandboxes/sandbox.js';
 import { ZswapBypass } from '../src/controller/sandboxes/zswap-bypass.js';
+import type { Look } from '../src/memory/look.js';
 import { wordTable, type PageTable } from '../src/memory/page-table.js';
+import { PAGE } from '../src/native/libc.js';
 import type { Pager } from '../src/pager/client.js';
 
 const folder = mkdtempSync(`${tmpdir()}/agentzip-zswap-`);
@@ -87,6 +90,26 @@ test('a claim of an earlier window holds for what stays out, and what is written
   member.comingDown(slots, 200);
   expect(entriesOf(await member.onDevice(writes(200, [4]), slots))).toEqual([[11, 4]]);
   expect(entriesOf(member.claimed)).toEqual([[10, 3]]);
+});
+
+test('what comes down to the very slot that was accepted of it in an earlier window is claimed again', async () => {
+  member = Member.adopt(process.pid) as Member;
+  const slots = table([
+    [10, 3],
+    [11, 4],
+  ]);
+  for (const [page, slot] of entriesOf(slots)) member.claimed.set(page, slot);
+  member.renew('zswap');
+  // Both go out, to where they were, and no further than zswap: so far the claims hold.
+  member.leaving([{ address: 10 * PAGE, length: 2 * PAGE }], 100);
+  member.look = { slots } as Look;
+  expect(entriesOf(await member.onDevice(writes(0, []), slots))).toEqual([]);
+  await member.cachedPages(writes(100, []), 'zswap');
+  expect(entriesOf(member.claimed)).toEqual(entriesOf(slots));
+  expect(member.comingDown(slots, 200)).toEqual([10, 11]);
+  // One was changed in between, and is written.
+  const found = await member.onDevice(writes(200, [4]), slots);
+  expect(claimable(slots, found, member.claimed, () => true).pages).toEqual([11]);
 });
 
 test('direct: a sandbox passes by the zswap of its host while it is registered, and has its limit back afterwards', () => {

@@ -197,7 +197,13 @@ export class Member {
     this.warm.forEach((page) => {
       if (this.isOut(page)) pages.push(page);
     });
-    for (const page of pages) this.cached.set(page, DOWN);
+    for (const page of pages) {
+      this.cached.set(page, DOWN);
+      // It may be written, to the very slot it had: what was accepted holds if it is not.
+      const claimed = this.claimed.get(page);
+      if (claimed !== 0) this.accepted.set(page, claimed);
+      this.claimed.set(page, 0);
+    }
     return pages;
   }
 

@@ -120,7 +120,7 @@ test('whatever sandboxes do with their memory, no page that somebody has is free
   const random = testRandom('end-to-end-garbage');
   await start();
   let child = false;
-  for (let turn = 0; turn < 14; turn++) {
+  for (let turn = 0; turn < 10; turn++) {
     for (let i = random.integer(1, 5); i > 0; i--) {
       const range = `${random.integer(0, PAGES - 600)} ${random.integer(100, 600)}`;
       const choice = random.integer(0, 9);

@@ -18,7 +18,7 @@ const SETTINGS = {
   sandboxMiB: 120,
   divergence: 0.25,
   curiosity: 0.15,
-  // Tools take some twenty times as long as in processes of the host; waits as long in proportion would take hours.
+  // Tools take five times as long as in processes of the host; waits as long in proportion make a run two thirds longer.
   waitScale: 3,
   // Would take minutes.
   suite: false,
